@@ -1,0 +1,19 @@
+"""The agent: what is the same for every visitor. Nothing of a conversation lives here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent.limits import Limits
+from agent.llm.model import Model
+from agent.policy import Policy
+from agent.tool import Toolbox
+
+
+@dataclass(frozen=True)
+class Agent:
+    model: Model
+    toolbox: Toolbox
+    system_prompt: str = ""
+    policy: Policy = field(default_factory=Policy)
+    limits: Limits = field(default_factory=Limits)

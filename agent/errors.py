@@ -1,0 +1,106 @@
+"""Every failure on one screen, sorted by who has to react.
+
+    GlassloopError
+    ├── ToolError              the model: it reads the text as the call's result and may try again
+    ├── SettingsError          the operator: a variable, what is wrong with it, an example
+    ├── Refused                the person: a request that the session cannot take (stale, unknown, not theirs)
+    └── TurnStop               ends a turn; becomes its one TurnEnded
+        ├── ApprovalNeeded     awaiting_approval
+        ├── StepLimitReached   step_limit
+        ├── BudgetSpent        budget
+        ├── LoopDetected       loop
+        ├── EmptyAnswer        empty_answer
+        ├── OutputTruncated    output_truncated
+        ├── ContentFiltered    content_filtered
+        └── ModelError         error: the server said no, said nonsense, or said nothing
+
+Anything else that is raised is a bug of ours: it ends the turn with its traceback in the operator's log.
+"""
+
+from __future__ import annotations
+
+from agent.events import Fault, StopReason
+
+FAULT_CODES = (
+    "wrong_key",
+    "forbidden",
+    "unknown_model",
+    "quota_exhausted",
+    "rate_limited",
+    "overloaded",
+    "context_overflow",
+    "bad_request",
+    "provider_error",
+    "malformed_response",
+    "incomplete_stream",
+    "connection_lost",
+    "unreachable",
+    "timeout",
+    "tls",
+    "disk_full",
+    "bug",
+)
+"""What `Fault.code` may be. `ui/texts` has words for each in every language, and a test compares."""
+
+
+class GlassloopError(Exception):
+    """The root of what we raise on purpose."""
+
+
+class ToolError(GlassloopError):
+    """The tool cannot do what was asked; the text is written for the model."""
+
+
+class SettingsError(GlassloopError):
+    """A setting is wrong; the text names the variable, what is wrong and an example."""
+
+
+class Refused(GlassloopError):
+    """The session does not take this request; the text says why."""
+
+
+class TurnStop(GlassloopError):
+    """A turn is over for a reason other than an answer."""
+
+    reason: StopReason = "error"
+    fault: Fault | None = None
+
+
+class ApprovalNeeded(TurnStop):
+    reason: StopReason = "awaiting_approval"
+
+
+class StepLimitReached(TurnStop):
+    reason: StopReason = "step_limit"
+
+
+class BudgetSpent(TurnStop):
+    reason: StopReason = "budget"
+
+
+class LoopDetected(TurnStop):
+    reason: StopReason = "loop"
+
+
+class EmptyAnswer(TurnStop):
+    reason: StopReason = "empty_answer"
+
+
+class OutputTruncated(TurnStop):
+    reason: StopReason = "output_truncated"
+
+
+class ContentFiltered(TurnStop):
+    reason: StopReason = "content_filtered"
+
+
+class ModelError(TurnStop):
+    """A model call failed for good: retries, where they make sense, are already behind it."""
+
+    reason: StopReason = "error"
+
+    def __init__(self, code: str, message: str, detail: str = "") -> None:
+        if code not in FAULT_CODES:
+            raise ValueError(f"unknown fault code {code!r}")
+        super().__init__(message)
+        self.fault = Fault(code, message, detail)

@@ -1,0 +1,247 @@
+"""Everything that can happen in a session: one closed union of frozen values.
+
+A *turn* is one user message until its `TurnEnded`. A *step* is one model call and the tool calls it asks for:
+
+    TurnStarted
+      StepStarted  RequestSent  (TextDelta | ReasoningDelta | CallDelta)*  Replied
+        CallStarted  OutputDelta*  CallFinished         once for each call, calls may overlap
+      StepStarted ...
+    TurnEnded                                           exactly one, whatever happened
+
+`Retrying` throws away the deltas of its step so far: the model is asked again. `CallAwaiting` and `CallDecided` stand
+between a call and its start where a person has to agree. Times are not in here: the log's entries carry them.
+
+Knows the shapes. Refuses to know who appends them (the loop and the session) and who reads them (everybody else).
+Readers match on the type and close the match with `assert_never`, so a new shape is found by the type checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union
+
+from agent.messages import AssistantMessage, UserMessage
+
+StopReason = Literal[
+    "answered",  # the model said it is done, and nothing contradicts it
+    "awaiting_approval",  # open calls wait for a person; `Session.decide` resumes
+    "stopped",  # the person pressed Stop
+    "step_limit",  # too many steps; the last reply is a summary without tools
+    "budget",  # money, tokens or time are used up
+    "loop",  # the same call with the same result, again and again
+    "empty_answer",  # the model said nothing, and nothing again when asked once more
+    "output_truncated",  # the answer was cut at the output limit
+    "content_filtered",  # the provider's filter cut the answer
+    "interrupted",  # the app died in mid-turn; found at the next start
+    "error",  # the model's server failed, or we did: `fault` says whose side
+]
+
+Finish = Literal["stop", "tool_calls", "length", "content_filter"]
+"""Why a reply ended, put right: calls make it `tool_calls` whatever the server said."""
+
+CallStatus = Literal["done", "failed", "denied", "stopped", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one model call, as the server counted them; 0 where it did not say."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class File:
+    """A file handed to the person: bytes copied out of the workspace, so nothing a command does can swap them."""
+
+    path: str
+    """Absolute, in the session's outbox."""
+    name: str
+    """As the person should see it."""
+    mime: str
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a turn failed: a code that the page has words for, and what the other side said."""
+
+    code: str
+    """One of `errors.FAULT_CODES`, such as `wrong_key` or `rate_limited`."""
+    message: str
+    """Plain English, without secrets: what happened and what to do."""
+    detail: str = ""
+    """The server's own words, cut and scrubbed."""
+
+
+@dataclass(frozen=True)
+class MessageQueued:
+    """A message sent while a turn runs. It becomes a turn of its own, unless it is withdrawn first."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class MessageWithdrawn:
+    """A queued message that will not be sent: the person took it back, or pressed Stop."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class TurnStarted:
+    turn: int
+    """Counts from 1 within the session."""
+    message: UserMessage
+    queued_id: str | None = None
+    """The `MessageQueued` this turn was made from."""
+
+
+@dataclass(frozen=True)
+class StepStarted:
+    step: int
+    """Counts from 1 within the turn; an approval does not restart it."""
+
+
+@dataclass(frozen=True)
+class RequestSent:
+    """The exact request of this step. Linear in storage: only what the request before did not hold already."""
+
+    model: str
+    body: Mapping[str, Any]
+    """The request's JSON without `messages`."""
+    kept: int
+    """How many leading messages are those of the session's previous request."""
+    messages: tuple[Mapping[str, Any], ...]
+    """The messages after those, as sent."""
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class ReasoningDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class CallDelta:
+    """A piece of a call that is still being written."""
+
+    position: int
+    """Which call of this reply, from 0: the index in `Replied.message.tool_calls`, if it comes to that."""
+    name: str
+    """The name as far as it is known."""
+    arguments: str
+    """The new piece of the arguments' text, as it came."""
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """This attempt is void, the deltas of the step are thrown away, another attempt follows."""
+
+    code: str
+    """A fault code, or `adapting` where the request was put right after a refusal."""
+    detail: str
+    seconds: float
+    """The pause before the next attempt."""
+    attempt: int
+    """The number of the attempt that follows, from 2."""
+
+
+@dataclass(frozen=True)
+class Replied:
+    """The whole reply, assembled. It replaces the deltas of its step."""
+
+    message: AssistantMessage
+    finish: Finish
+    usage: Usage | None = None
+    model: str = ""
+    """The model's name as the server gave it; empty where it did not."""
+
+
+@dataclass(frozen=True)
+class CallAwaiting:
+    """A call that a person must allow before it runs."""
+
+    call_id: str
+    arguments_hash: str
+    """`policy.arguments_hash` of the exact arguments: a decision holds for these and no others."""
+    why: str
+
+
+@dataclass(frozen=True)
+class CallDecided:
+    call_id: str
+    arguments_hash: str
+    allowed: bool
+    reason: str = ""
+    """Why not, in the person's words: the model reads it."""
+
+
+@dataclass(frozen=True)
+class CallStarted:
+    call_id: str
+
+
+@dataclass(frozen=True)
+class OutputDelta:
+    """Output of a call that is still running."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CallFinished:
+    call_id: str
+    name: str
+    status: CallStatus
+    text: str
+    """What the model reads."""
+    files: tuple[File, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What people see beside it: facts such as `exit_code`, `lines`, `bytes`, `diff`."""
+
+
+@dataclass(frozen=True)
+class Nudged:
+    """The loop told the model something: a fact that contradicts it, a warning before a limit."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    turn: int
+    reason: StopReason
+    fault: Fault | None = None
+
+
+Event = Union[
+    MessageQueued,
+    MessageWithdrawn,
+    TurnStarted,
+    StepStarted,
+    RequestSent,
+    TextDelta,
+    ReasoningDelta,
+    CallDelta,
+    Retrying,
+    Replied,
+    CallAwaiting,
+    CallDecided,
+    CallStarted,
+    OutputDelta,
+    CallFinished,
+    Nudged,
+    TurnEnded,
+]

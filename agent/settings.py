@@ -1,0 +1,167 @@
+"""Settings: one frozen value, read once from the environment and a `.env` file.
+
+Knows every variable, its default and its meaning. The only file that reads the environment. Refuses to act on any of
+it: what a setting does is the business of whoever is handed it. `.env.example` mirrors this file and a test compares.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+from agent.errors import SettingsError
+
+
+def _http_url(value: str) -> str:
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("must be an address that starts with http:// or https://")
+    return value.rstrip("/")
+
+
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+
+
+def variable(name: str, *old_names: str, example: str, **rules: Any) -> Any:
+    """A field read from `name`; the old names still work, the first one that is set wins."""
+    return Field(validation_alias=AliasChoices(name, *old_names), examples=[example], **rules)
+
+
+class Settings(BaseModel):
+    """All settings. `Settings.load()` reads them; `Settings()` is every default."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    # ------------------------------------------------------------------ the chat model
+
+    api_key: SecretStr = variable("OPENAI_API_KEY", "LLM_API_KEY", example="sk-...", default=SecretStr(""))
+    """The key of your model server. Servers on this machine mostly need none."""
+
+    base_url: HttpUrl = variable("OPENAI_BASE_URL", "LLM_BASE_URL", example="https://api.openai.com/v1", default="")
+    """Where the server is, up to and including /v1. Empty with a key: OpenAI. Empty without: a server found on this
+    machine, else the demo model."""
+
+    chat_model: str = variable("OPENAI_CHAT_MODEL", "OPENAI_MODEL", "LLM_MODEL", example="gpt-5.5-mini", default="")
+    """The model's name as the server knows it. Empty: the first chat model the server lists."""
+
+    temperature: float | None = variable(
+        "OPENAI_TEMPERATURE", "LLM_TEMPERATURE", example="0.7", default=None, ge=0, le=2
+    )
+    """How freely the model chooses its words, 0 to 2. Empty: the server's default."""
+
+    max_output_tokens: int | None = variable("OPENAI_MAX_OUTPUT_TOKENS", example="8192", default=None, ge=1)
+    """Tokens of one reply at most. Empty: the server's default."""
+
+    request_timeout_ms: int = variable("OPENAI_REQUEST_TIMEOUT_MS", example="120000", default=120_000, ge=1_000)
+    """How long to wait for the first piece of a reply, in milliseconds."""
+
+    idle_timeout_ms: int = variable("OPENAI_IDLE_TIMEOUT_MS", example="60000", default=60_000, ge=1_000)
+    """How long a reply that has begun may be silent, in milliseconds."""
+
+    provider: str = variable("OPENAI_PROVIDER", example="deepseek", default="auto")
+    """Whose habits to expect: auto guesses from the address and learns from refusals; a name pins the profile."""
+
+    protocol: Literal["auto", "tools", "json"] = variable("AGENT_PROTOCOL", example="auto", default="auto")
+    """How the model asks for tools: tools (the API's own way), json (plain JSON, for models that cannot), or auto."""
+
+    local_model: str = variable("LOCAL_MODEL", example="/models/model.gguf", default="")
+    """A GGUF file, or a Hub repository that holds one, to run inside the app. Needs requirements-local.txt."""
+
+    # ------------------------------------------------------------------ images
+
+    image_base_url: HttpUrl = variable("OPENAI_IMAGE_BASE_URL", example="https://api.openai.com/v1", default="")
+    """The Images API. Empty: the same server as the chat model."""
+
+    image_api_key: SecretStr = variable("OPENAI_IMAGE_API_KEY", example="sk-...", default=SecretStr(""))
+    """Its key. Empty: the chat model's key."""
+
+    image_model: str = variable("OPENAI_IMAGE_MODEL", example="gpt-image-2", default="gpt-image-2")
+    """The image model's name."""
+
+    image_size: str = variable(
+        "OPENAI_IMAGE_SIZE", example="1024x1024", default="auto", pattern=r"^(auto|[1-9]\d{1,4}x[1-9]\d{1,4})$"
+    )
+    """Width x height in pixels, or auto."""
+
+    image_quality: str = variable("OPENAI_IMAGE_QUALITY", example="high", default="auto")
+    """low, medium, high or auto; other servers have words of their own."""
+
+    # ------------------------------------------------------------------ the agent
+
+    max_steps: int = variable("AGENT_MAX_STEPS", example="30", default=30, ge=1, le=1000)
+    """Model calls in one turn at most."""
+
+    system_prompt_file: str = variable(
+        "AGENT_SYSTEM_PROMPT_FILE", "LLM_SYSTEM_PROMPT_TEMPLATE", example="prompt.md", default=""
+    )
+    """A text file that replaces the built-in system prompt."""
+
+    workspace_dir: Path = variable("WORKSPACE_DIR", example="workspace", default=Path("workspace"))
+    """The folder the agent works in."""
+
+    # ------------------------------------------------------------------ the app
+
+    data_dir: Path = variable("GLASSLOOP_DATA", example="generated", default=Path("generated"))
+    """Where the app keeps images, handed-over files and its database."""
+
+    host: str = variable("GLASSLOOP_HOST", example="127.0.0.1", default="127.0.0.1")
+    """The address to listen on. Anything but 127.0.0.1 lets other machines in."""
+
+    port: int = variable("GLASSLOOP_PORT", "PORT", example="7860", default=7860, ge=0, le=65535)
+    """The port to listen on; when it is taken the next free one is used. 0: any free one."""
+
+    language: Literal["auto", "en", "zh"] = variable("GLASSLOOP_LANGUAGE", example="auto", default="auto")
+    """The page's language: en, zh, or auto (what the browser asks for)."""
+
+    space_id: str = variable("SPACE_ID", example="", default="")
+    """Set by a Hugging Face Space, never by hand: the app is public then."""
+
+    @classmethod
+    def load(cls, env_file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read `env_file` (if it is there) and the environment; where both name a variable the environment wins.
+
+        Empty values count as not set. Raises SettingsError with one line for each variable that is wrong.
+        """
+        environ = os.environ if environ is None else environ
+        values = {**_read_env_file(env_file), **environ}
+        try:
+            return cls.model_validate({name: value for name, value in values.items() if value.strip()})
+        except ValidationError as error:
+            raise SettingsError("\n".join(_explain(fault) for fault in error.errors())) from None
+
+
+def variable_names(field: FieldInfo) -> list[str]:
+    """The field's variable, then its old names."""
+    assert isinstance(field.validation_alias, AliasChoices)
+    return [str(choice) for choice in field.validation_alias.choices]
+
+
+def _read_env_file(path: Path | None) -> dict[str, str]:
+    if path is None or not path.is_file():
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path.name} is not a UTF-8 text file ({error.reason}). Save it as UTF-8.") from None
+    except OSError as error:
+        raise SettingsError(f"{path.name} cannot be read: {error.strerror}.") from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#") and "=" not in stripped:
+            raise SettingsError(f"{path.name}, line {number}: no '=' in it. A line reads NAME=value, or starts with #.")
+    return {name: value for name, value in dotenv_values(path, encoding="utf-8-sig").items() if value is not None}
+
+
+def _explain(fault: Any) -> str:
+    """One line: the variable, what is wrong, an example. Not the value: it may be a key in the wrong place."""
+    named = str(fault["loc"][0])
+    fields = Settings.model_fields.values()
+    example = next((f.examples[0] for f in fields if f.examples and named in variable_names(f)), "")
+    return f"{named}: {fault['msg'].removeprefix('Value error, ')}. For example: {named}={example}"

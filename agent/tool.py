@@ -1,0 +1,189 @@
+"""A tool is a decorated function: name, docstring and signature are all there is to say.
+
+    @tool(Effect.READ)
+    def read_file(context: ToolContext, path: Annotated[str, Field(description="inside it")]) -> ToolResult:
+        "Read a text file."
+
+Knows how a function becomes something a model can call, and how a call becomes a result. Refuses to know any tool by
+name, who judges a call, and where results are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ToolError
+from agent.events import File
+from agent.messages import ToolCall
+from agent.schema import Check, check_by_model, check_by_schema, fit, parameters_schema, signature_model
+
+logger = logging.getLogger(__name__)
+
+MAX_RESULT_CHARS = 12_000
+"""What the model gets of one result at most: about 3,000 tokens of English, enough to go on with."""
+
+
+class Effect(str, Enum):
+    """How far a tool reaches: what policy judges by, together with the arguments."""
+
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+    NETWORK = "network"
+    SPEND = "spend"
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool gives back."""
+
+    text: str
+    """For the model. Cut to MAX_RESULT_CHARS on the way, the whole is kept where the model can read it in parts."""
+    files: tuple[File, ...] = ()
+    """For the person: cards to open or download."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """For the person: JSON facts for the one-line summary and the opened step (`exit_code`, `lines`, `diff`, ...)."""
+    ok: bool = True
+    """False where the tool did its work and the outcome is a failure, such as an exit code other than 0."""
+
+
+@dataclass
+class ToolContext:
+    """What a running call may know of its surroundings."""
+
+    session_id: str
+    call_id: str
+    workspace: Path
+    """The folder the tools work in, absolute."""
+    outbox: Path
+    """Where files for the person are copied to, absolute, outside the workspace."""
+    emit: Callable[[str], None] = lambda text: None
+    """Show output while the call runs. From the event loop's thread only."""
+    stop_note: str = ""
+    """A tool that is cancelled says here what it left behind ("killed 3 processes"); the result carries it."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function the model can call."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of one object."""
+    effect: Effect
+    check: Check
+    run: Callable[..., Awaitable[ToolResult | str]]
+    """Called with the context, then the arguments by name."""
+
+    def parse(self, call: ToolCall) -> dict[str, Any]:
+        """The call's arguments as the function takes them. Raises ToolError, worded for the model."""
+        return self.check(fit(json.loads(call.arguments), self.parameters))
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        effect: Effect,
+        run: Callable[..., Awaitable[ToolResult | str]],
+    ) -> Tool:
+        """A tool whose schema somebody else wrote."""
+        return cls(name, description, parameters, effect, check_by_schema(parameters), run)
+
+
+def tool(effect: Effect) -> Callable[[Callable[..., Any]], Tool]:
+    """Make a Tool of a function whose first parameter is the ToolContext.
+
+    The function's name is the tool's, its docstring the description, its other parameters the schema (describe them
+    with `Annotated[..., pydantic.Field(description=...)]`). A plain function runs in a thread, so that it may block.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Tool:
+        description = inspect.cleandoc(function.__doc__ or "")
+        if not description:
+            raise TypeError(f"tool {function.__name__} has no docstring: the model reads it")
+        context_name = next(iter(inspect.signature(function).parameters))
+        model = signature_model(function, skip=frozenset({context_name}))
+        return Tool(
+            name=function.__name__,
+            description=description,
+            parameters=parameters_schema(model),
+            effect=effect,
+            check=check_by_model(model),
+            run=function if inspect.iscoroutinefunction(function) else _in_thread(function),
+        )
+
+    return decorate
+
+
+def _in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    async def run(context: ToolContext, **arguments: Any) -> Any:
+        return await asyncio.to_thread(function, context, **arguments)
+
+    return run
+
+
+KeepWhole = Callable[[ToolContext, str], str]
+"""Keeps a text that is too long for the model; returns how the model can read it in parts, in one sentence."""
+
+
+class Toolbox:
+    """The tools an agent has, in the order the model is told of them."""
+
+    def __init__(self, tools: Iterable[Tool], keep_whole: KeepWhole | None = None) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._keep_whole = keep_whole
+
+    def __iter__(self) -> Any:
+        return iter(self._tools.values())
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Run one call. Whatever goes wrong comes back as a result that the model can read; only cancelling leaves."""
+        try:
+            return self._capped(await self._run(call, context), context)
+        except ToolError as error:
+            return _failure(str(error))
+        except Exception as error:  # a bug in a tool is ours, but it must not take the turn down with it
+            logger.exception("tool %s failed", call.name)
+            return _failure(f"the tool itself failed ({type(error).__name__}); another way may work")
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        if call.fault:
+            raise ToolError(call.fault)
+        found = self.get(call.name)
+        if found is None:
+            raise ToolError(f"there is no tool called {call.name!r}. The tools are: {', '.join(self._tools)}")
+        result = await found.run(context, **found.parse(call))
+        return ToolResult(result) if isinstance(result, str) else result
+
+    def _capped(self, result: ToolResult, context: ToolContext) -> ToolResult:
+        if len(result.text) <= MAX_RESULT_CHARS:
+            return result
+        where = self._keep_whole(context, result.text) if self._keep_whole else ""
+        return replace(result, text=cut_middle(result.text, MAX_RESULT_CHARS, where))
+
+
+def cut_middle(text: str, limit: int, note: str = "") -> str:
+    """Head and tail of a text that is longer than `limit` characters, with a line between that says what is missing."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    gap = f"\n[... {len(text) - 2 * half:,} characters left out. {note}".rstrip() + " ...]\n"
+    return text[:half] + gap + text[-half:]
+
+
+def _failure(reason: str) -> ToolResult:
+    return ToolResult(json.dumps({"ok": False, "error": reason}, ensure_ascii=False), ok=False)
