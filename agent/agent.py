@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent.background import Background
 from agent.limits import Limits
 from agent.llm.model import Model
 from agent.policy import Policy
 from agent.tool import Toolbox
+from agent.undo import Checkpoints
 
 
 @dataclass(frozen=True)
@@ -17,3 +19,7 @@ class Agent:
     system_prompt: str = ""
     policy: Policy = field(default_factory=Policy)
     limits: Limits = field(default_factory=Limits)
+    checkpoints: Checkpoints | None = None
+    """Where changes to files can be taken back; the toolbox is given the same one, to notice them."""
+    background: Background | None = None
+    """What tools have left running on purpose: it ends with its session."""

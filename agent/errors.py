@@ -3,6 +3,7 @@
     GlassloopError
     ├── ToolError              the model: it reads the text as the call's result and may try again
     ├── SettingsError          the operator: a variable, what is wrong with it, an example
+    ├── StoreError             the operator: a database that cannot be used, and what to do
     ├── Refused                the person: a request that the session cannot take (stale, unknown, not theirs)
     └── TurnStop               ends a turn; becomes its one TurnEnded
         ├── ApprovalNeeded     awaiting_approval
@@ -12,7 +13,9 @@
         ├── EmptyAnswer        empty_answer
         ├── OutputTruncated    output_truncated
         ├── ContentFiltered    content_filtered
+        ├── NotKept            error: the disk is full, or the database is gone; to a request it is a Refused, too
         └── ModelError         error: the server said no, said nonsense, or said nothing
+            └── ContextOverflow    the request is too long for the model: `think` shows it less and asks again
 
 Anything else that is raised is a bug of ours: it ends the turn with its traceback in the operator's log.
 """
@@ -38,6 +41,7 @@ FAULT_CODES = (
     "timeout",
     "tls",
     "disk_full",
+    "storage_failed",
     "bug",
 )
 """What `Fault.code` may be. `ui/texts` has words for each in every language, and a test compares."""
@@ -53,6 +57,10 @@ class ToolError(GlassloopError):
 
 class SettingsError(GlassloopError):
     """A setting is wrong; the text names the variable, what is wrong and an example."""
+
+
+class StoreError(GlassloopError):
+    """The database cannot be used; the text says why, and that nothing in it was changed."""
 
 
 class Refused(GlassloopError):
@@ -94,6 +102,16 @@ class ContentFiltered(TurnStop):
     reason: StopReason = "content_filtered"
 
 
+class NotKept(TurnStop, Refused):
+    """An event could not be written, so it did not happen."""
+
+    reason: StopReason = "error"
+
+    def __init__(self, code: str, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.fault = Fault(code, message, detail)
+
+
 class ModelError(TurnStop):
     """A model call failed for good: retries, where they make sense, are already behind it."""
 
@@ -104,3 +122,12 @@ class ModelError(TurnStop):
             raise ValueError(f"unknown fault code {code!r}")
         super().__init__(message)
         self.fault = Fault(code, message, detail)
+
+
+class ContextOverflow(ModelError):
+    """The request is longer than the model can read."""
+
+    def __init__(self, message: str, detail: str = "", times_too_long: float = 2.0) -> None:
+        super().__init__("context_overflow", message, detail)
+        self.times_too_long = times_too_long
+        """By the server's numbers; 2 where it gave none."""

@@ -6,10 +6,14 @@ A *turn* is one user message until its `TurnEnded`. A *step* is one model call a
       StepStarted  RequestSent  (TextDelta | ReasoningDelta | CallDelta)*  Replied
         CallStarted  OutputDelta*  CallFinished         once for each call, calls may overlap
       StepStarted ...
-    TurnEnded                                           exactly one, whatever happened
+    TurnEnded                                           exactly one, and one more after each TurnResumed
 
-`Retrying` throws away the deltas of its step so far: the model is asked again. `CallAwaiting` and `CallDecided` stand
-between a call and its start where a person has to agree. Times are not in here: the log's entries carry them.
+`Retrying` throws away the deltas of its step so far: the model is asked again. Where a person has to agree to a call,
+the turn ends and goes on later:
+
+    CallAwaiting*  TurnEnded(awaiting_approval)  (CallDecided | RuleGranted)*  TurnResumed  CallStarted ...  TurnEnded
+
+Times are not in here: the log's entries carry them.
 
 Knows the shapes. Refuses to know who appends them (the loop and the session) and who reads them (everybody else).
 Readers match on the type and close the match with `assert_never`, so a new shape is found by the type checker.
@@ -22,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 from agent.messages import AssistantMessage, UserMessage
+from agent.messages import File as File
 
 StopReason = Literal[
     "answered",  # the model said it is done, and nothing contradicts it
@@ -51,19 +56,6 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
-
-
-@dataclass(frozen=True)
-class File:
-    """A file handed to the person: bytes copied out of the workspace, so nothing a command does can swap them."""
-
-    path: str
-    """Absolute, in the session's outbox."""
-    name: str
-    """As the person should see it."""
-    mime: str
-    size: int
-    """Bytes."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +92,16 @@ class TurnStarted:
     message: UserMessage
     queued_id: str | None = None
     """The `MessageQueued` this turn was made from."""
+    parent: int | None = None
+    """The turn it follows; None where it opens the conversation. An edited message has the parent of the first one."""
+
+
+@dataclass(frozen=True)
+class BranchSelected:
+    """The person went over to another branch. No turn runs or starts by it."""
+
+    turn: int | None
+    """The branch's last turn; None where every turn was undone."""
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,54 @@ class CallDecided:
     allowed: bool
     reason: str = ""
     """Why not, in the person's words: the model reads it."""
+    arguments: str | None = None
+    """What runs in place of the model's arguments where the person changed them: JSON text of one object."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a person allowed beyond one call. It answers where policy asks; it never overrules a refusal."""
+
+    id: str
+    """A digest of all that follows: the same grant is the same rule."""
+    lasts: Literal["session", "workspace"]
+    tool: str
+    effects: tuple[str, ...]
+    """How far the allowed call reached (`tool.Effect` values, sorted); a call that reaches elsewhere is not covered."""
+    words: tuple[str, ...] = ()
+    """Covers what starts with these words, of all that a call does (`tool.Atom`); empty: covers one exact call."""
+    arguments_hash: str = ""
+    """Of that exact call."""
+    text: str = ""
+    """The words, or the start of the exact call's arguments, for the list of rules. Nothing is decided by it."""
+
+
+@dataclass(frozen=True)
+class RuleGranted:
+    """With a decision about a call, before its `CallDecided`. A rule that lasts for the workspace is kept outside the
+    log too, and holds there: this is the record of who granted it."""
+
+    rule: Rule
+    call_id: str
+
+
+@dataclass(frozen=True)
+class RuleRevoked:
+    rule_id: str
+
+
+@dataclass(frozen=True)
+class TurnResumed:
+    """The turn that waited for a person goes on: nothing waits any more."""
+
+    turn: int
 
 
 @dataclass(frozen=True)
 class CallStarted:
     call_id: str
+    rules: tuple[str, ...] = ()
+    """The ids of the rules that allowed it, where policy asked and no person was."""
 
 
 @dataclass(frozen=True)
@@ -205,10 +250,12 @@ class CallFinished:
     name: str
     status: CallStatus
     text: str
-    """What the model reads."""
+    """What the model reads, after a note where a person changed the call (the transcript has it)."""
     files: tuple[File, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """What people see beside it: facts such as `exit_code`, `lines`, `bytes`, `diff`."""
+    images: tuple[File, ...] = ()
+    """What the model is shown beside the text."""
 
 
 @dataclass(frozen=True)
@@ -220,16 +267,78 @@ class Nudged:
 
 
 @dataclass(frozen=True)
+class FromTurn:
+    """This turn, and all after it on the branch."""
+
+    turn: int
+
+
+@dataclass(frozen=True)
+class OneCall:
+    """What one call changed."""
+
+    call_id: str
+
+
+@dataclass(frozen=True)
+class OneUndo:
+    """An undo: what it took back comes again."""
+
+    undo_id: str
+
+
+UndoTarget = Union[FromTurn, OneCall, OneUndo]
+
+
+@dataclass(frozen=True)
+class Undone:
+    """Files were put back, and where whole turns were undone a `BranchSelected` follows."""
+
+    id: str
+    target: UndoTarget
+    moved: bool
+    """Did the conversation go with the files?"""
+    leaf: int | None
+    """The branch's last turn at that time."""
+    gone: tuple[int, ...] = ()
+    """The turns all of whose changes to files are not there any more."""
+    back: tuple[int, ...] = ()
+    """The turns whose changes to files are there again."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Facts as a call has them (`before`, `checkpoint`, `changed`, `changed_total`), and what was left: `kept`,
+    `cannot`, `failed`, `without_checkpoint`."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a stopped turn had done when it was stopped."""
+
+    steps: int
+    """Model calls that were begun."""
+    calls: int
+    """Tool calls that ran, to their end or not."""
+    killed: int = 0
+    """Processes that the Stop ended."""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """Files that are other than before the turn: path in the workspace, and `added`, `modified` or `deleted`."""
+    complete: bool = True
+    """False where more files may have changed: a call ran that nobody watched, or it changed too many to be listed."""
+
+
+@dataclass(frozen=True)
 class TurnEnded:
     turn: int
     reason: StopReason
     fault: Fault | None = None
+    receipt: Receipt | None = None
+    """Where the reason is `stopped`."""
 
 
 Event = Union[
     MessageQueued,
     MessageWithdrawn,
     TurnStarted,
+    BranchSelected,
     StepStarted,
     RequestSent,
     TextDelta,
@@ -239,9 +348,13 @@ Event = Union[
     Replied,
     CallAwaiting,
     CallDecided,
+    RuleGranted,
+    RuleRevoked,
+    TurnResumed,
     CallStarted,
     OutputDelta,
     CallFinished,
     Nudged,
+    Undone,
     TurnEnded,
 ]

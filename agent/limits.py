@@ -17,6 +17,11 @@ WARN_REPEATS = 3
 STOP_REPEATS = 5
 """The same calls with the same results: told to the model at the third time, given up at the fifth. A second try can be
 sensible (a file may have changed); nothing was ever gained by a fifth."""
+LONGEST_CIRCLE = 3
+"""Steps that come round again and again count too: read, write, read, write."""
+
+Round = tuple[tuple[str, ...], ...]
+"""One step: name, arguments and result of each of its calls."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +38,27 @@ class Limits:
             return None
         return Nudged(
             "repeating",
-            f"You have made the same tool call {repeats} times and got the same result each time. Do something else, "
+            f"You have made the same tool calls {repeats} times and got the same results each time. Do something else, "
             "or say what keeps you from finishing.",
         )
 
 
 def _repeats(transcript: Sequence[Message]) -> int:
-    """How many steps at the end of this turn asked for the same calls and read the same results."""
+    """How often the steps at the end of this turn asked for the same calls and read the same results."""
     rounds = _rounds(transcript)
-    return sum(1 for _ in takewhile(lambda step: step == rounds[-1], reversed(rounds))) if rounds else 0
+    return max(_times(rounds, length) for length in range(1, LONGEST_CIRCLE + 1))
 
 
-def _rounds(transcript: Sequence[Message]) -> list[tuple[tuple[str, ...], ...]]:
+def _times(rounds: list[Round], length: int) -> int:
+    """How often the last `length` steps were made in a row."""
+    last = rounds[-length:]
+    starts = range(len(rounds) - length, -1, -length)
+    return sum(1 for _ in takewhile(lambda start: rounds[start : start + length] == last, starts))
+
+
+def _rounds(transcript: Sequence[Message]) -> list[Round]:
     """Each step since the person last spoke, as (name, arguments, result) of its calls."""
-    rounds: list[tuple[tuple[str, ...], ...]] = []
+    rounds: list[Round] = []
     results: dict[str, str] = {}
     for message in reversed(transcript):
         if isinstance(message, ToolMessage):

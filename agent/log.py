@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -47,6 +47,11 @@ class EventLog:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def followed(self) -> bool:
+        """Does any reader follow?"""
+        return bool(self._waiting)
+
     def since(self, seq: int) -> Sequence[Entry]:
         """The entries from `seq` on."""
         return self._entries[seq:]
@@ -61,7 +66,7 @@ class EventLog:
             bell.set()
         return entry
 
-    async def follow(self, seq: int = 0) -> AsyncIterator[Sequence[Entry]]:
+    async def follow(self, seq: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield all entries from `seq` on, in batches, for ever: what is there at once, the rest as it is appended."""
         bell = asyncio.Event()
         self._waiting.add(bell)

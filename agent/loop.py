@@ -1,7 +1,7 @@
 """The loop. Read this first: everything else is a room that keeps one concern out of these lines.
 
     think   one model call, streamed into the log        agent/llm/     servers, retries, broken streams
-    act     judge the calls, run them, append results    agent/policy.py, agent/tool.py
+    act     judge the calls, run them, append results    agent/policy.py, agent/approval.py, agent/tool.py
     verify  is "done" true?                               agent/verify.py
 
 Knows the order of things. Refuses to know any provider, any tool, any screen. What is unusual is an exception of
@@ -11,16 +11,19 @@ Knows the order of things. Refuses to know any provider, any tool, any screen. W
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from contextlib import aclosing
-from itertools import groupby
-from typing import TYPE_CHECKING
+from itertools import count, groupby
+from typing import TYPE_CHECKING, Any
 
-from agent.context import fit
-from agent.errors import ApprovalNeeded, StepLimitReached
-from agent.events import CallAwaiting, CallFinished, CallStarted, Nudged, Replied, StepStarted
+from agent.approval import judge
+from agent.context import fit, tighten
+from agent.errors import ApprovalNeeded, ContextOverflow, StepLimitReached
+from agent.events import CallAwaiting, CallFinished, CallStarted, CallStatus, Nudged, Replied, StepStarted
+from agent.llm.model import ModelEvent
 from agent.messages import ToolCall
-from agent.policy import Verdict, arguments_hash
+from agent.outbox import name_by_content
+from agent.policy import arguments_hash
 from agent.tool import Effect, Toolbox
 from agent.verify import verify
 
@@ -49,7 +52,18 @@ async def think(session: Session, agent: Agent, may_call: bool = True) -> Replie
     if warning := agent.limits.watch_for_loops(session.transcript.messages):
         session.append(warning)
     session.append(StepStarted(session.turn.steps + 1))
-    async with aclosing(agent.model.stream(fit(session, agent, may_call))) as events:
+    for attempt in count(2):
+        request = fit(session, agent, may_call)
+        try:
+            return await listen(session, agent.model.stream(request))
+        except ContextOverflow as overflow:
+            session.append(tighten(session, request, overflow, attempt))
+    raise AssertionError("tighten ends this")
+
+
+async def listen(session: Session, stream: AsyncGenerator[ModelEvent, None]) -> Replied:
+    """Put what the model says into the log; return its last event, the reply."""
+    async with aclosing(stream) as events:
         async for event in events:
             session.append(event)
             if isinstance(event, Replied):
@@ -59,54 +73,60 @@ async def think(session: Session, agent: Agent, may_call: bool = True) -> Replie
 
 async def act(session: Session, agent: Agent) -> None:
     """Answer the open calls: run what is allowed, refuse what is not, and pause for what a person must decide."""
-    allowed = [call for call in session.open_calls() if judge(session, agent, call)]
-    for batch in batches(allowed, agent.toolbox):
-        await asyncio.gather(*(run_call(session, agent, call) for call in batch))
+    for batch in batches(session.open_calls(), agent.toolbox):
+        await together(answer(session, agent, call) for call in batch)
     if session.open_calls():
         raise ApprovalNeeded
 
 
-def judge(session: Session, agent: Agent, call: ToolCall) -> bool:
-    """May this call run now? A refusal is answered here; a question stays open."""
-    verdict = session.decision(call) or verdict_of(agent, call)
+async def answer(session: Session, agent: Agent, call: ToolCall) -> None:
+    """Judge a call at the moment it would start, and do what the verdict says. A question leaves the call open."""
+    verdict = judge(session, agent, call)
     if verdict.answer == "deny":
         session.append(CallFinished(call.id, call.name, "denied", f"Not allowed. {verdict.why}".strip()))
     elif verdict.answer == "ask":
         session.append(CallAwaiting(call.id, arguments_hash(call), verdict.why))
-    return verdict.answer == "allow"
+    elif only_reads(call, agent.toolbox) or not session.waiting_calls():  # no change overtakes a call that waits
+        await run_call(session, agent, call, verdict.rules)
 
 
-def verdict_of(agent: Agent, call: ToolCall) -> Verdict:
-    """What policy says. A call that cannot run is allowed: the toolbox answers it with what is wrong."""
-    tool = agent.toolbox.get(call.name)
-    return agent.policy.judge(call, tool) if tool and not call.fault else Verdict("allow")
+def only_reads(call: ToolCall, toolbox: Toolbox) -> bool:
+    """Does it change nothing, whatever its arguments are?"""
+    tool = toolbox.get(call.name)
+    return tool is None or (tool.effect is Effect.READ and tool.reach is None)
 
 
 def batches(calls: Iterable[ToolCall], toolbox: Toolbox) -> Iterator[list[ToolCall]]:
     """Calls that only read run side by side; the others one after another, in the order the model gave."""
-
-    def only_reads(call: ToolCall) -> bool:
-        tool = toolbox.get(call.name)
-        return tool is None or tool.effect is Effect.READ
-
-    for reading, group in groupby(calls, key=only_reads):
+    for reading, group in groupby(calls, key=lambda call: only_reads(call, toolbox)):
         if reading:
             yield list(group)
         else:
             yield from ([call] for call in group)
 
 
-async def run_call(session: Session, agent: Agent, call: ToolCall) -> None:
+async def together(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all. When one fails or we are cancelled, none goes on behind our back."""
+    tasks = [asyncio.create_task(call) for call in calls]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run_call(session: Session, agent: Agent, call: ToolCall, rules: tuple[str, ...]) -> None:
     """Run one call and append its one result, also when it is stopped in the middle."""
     context = session.tool_context(call)
-    session.append(CallStarted(call.id))
+    session.append(CallStarted(call.id, rules))
     try:
-        result = await agent.toolbox.run(call, context)
+        result = await name_by_content(await agent.toolbox.run(call, context), context.outbox)
     except asyncio.CancelledError:
         text = f"Stopped by the user. {context.stop_note}".strip()
-        session.append(CallFinished(call.id, call.name, "stopped", text))
+        session.append(CallFinished(call.id, call.name, "stopped", text, details=context.facts))
         raise
-    finished = CallFinished(
-        call.id, call.name, "done" if result.ok else "failed", result.text, result.files, result.details
+    status: CallStatus = "done" if result.ok else "failed"
+    session.append(
+        CallFinished(call.id, call.name, status, result.text, result.files, result.details, images=result.images)
     )
-    session.append(finished)

@@ -12,6 +12,19 @@ from typing import Any, Literal, Union
 
 
 @dataclass(frozen=True)
+class File:
+    """A file handed to the person: bytes copied out of the workspace, so nothing a command does can swap them."""
+
+    path: str
+    """Absolute, in the session's outbox."""
+    name: str
+    """As the person should see it."""
+    mime: str
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True)
 class ToolCall:
     """One request by the model to run a tool."""
 
@@ -61,6 +74,8 @@ class ToolMessage:
     name: str
     text: str
     ok: bool = True
+    images: tuple[File, ...] = ()
+    """Pictures the model should look at."""
 
 
 Message = Union[UserMessage, AssistantMessage, ToolMessage]

@@ -6,13 +6,16 @@ it: what a setting does is the business of whoever is handed it. `.env.example` 
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -26,7 +29,20 @@ def _http_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _url(value: SecretStr) -> SecretStr:
+    urlsplit(value.get_secret_value())  # raises ValueError for what is none
+    return value
+
+
+def _token(value: SecretStr) -> SecretStr:
+    if 0 < len(value) < 16:
+        raise ValueError("must have 16 characters or more")
+    return value
+
+
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+SecretUrl = Annotated[SecretStr, AfterValidator(_url)]
+Token = Annotated[SecretStr, AfterValidator(_token)]
 
 
 def variable(name: str, *old_names: str, example: str, **rules: Any) -> Any:
@@ -37,7 +53,7 @@ def variable(name: str, *old_names: str, example: str, **rules: Any) -> Any:
 class Settings(BaseModel):
     """All settings. `Settings.load()` reads them; `Settings()` is every default."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True, validate_by_name=True)
 
     # ------------------------------------------------------------------ the chat model
 
@@ -49,7 +65,8 @@ class Settings(BaseModel):
     machine, else the demo model."""
 
     chat_model: str = variable("OPENAI_CHAT_MODEL", "OPENAI_MODEL", "LLM_MODEL", example="gpt-5.5-mini", default="")
-    """The model's name as the server knows it. Empty: the first chat model the server lists."""
+    """The model's name as the server knows it. Empty: the first chat model the server lists. demo: the demo model,
+    whatever else is set."""
 
     temperature: float | None = variable(
         "OPENAI_TEMPERATURE", "LLM_TEMPERATURE", example="0.7", default=None, ge=0, le=2
@@ -98,10 +115,15 @@ class Settings(BaseModel):
     max_steps: int = variable("AGENT_MAX_STEPS", example="30", default=30, ge=1, le=1000)
     """Model calls in one turn at most."""
 
+    mode: Literal["", "read_only", "ask", "auto"] = variable("AGENT_MODE", example="ask", default="")
+    """What runs without asking: auto (all that stays inside a whole fence), ask (reading and writing files), read_only
+    (reading; everything else is refused). Empty: auto where the fence around commands is whole, else ask."""
+
     system_prompt_file: str = variable(
         "AGENT_SYSTEM_PROMPT_FILE", "LLM_SYSTEM_PROMPT_TEMPLATE", example="prompt.md", default=""
     )
-    """A text file that replaces the built-in system prompt."""
+    """A text file beside app.py that replaces the built-in system prompt. A text with spaces that names no file is
+    taken as the prompt itself."""
 
     workspace_dir: Path = variable("WORKSPACE_DIR", example="workspace", default=Path("workspace"))
     """The folder the agent works in."""
@@ -111,30 +133,59 @@ class Settings(BaseModel):
     data_dir: Path = variable("GLASSLOOP_DATA", example="generated", default=Path("generated"))
     """Where the app keeps images, handed-over files and its database."""
 
+    database_url: SecretUrl = variable(
+        "DATABASE_URL", example="postgresql://user:password@localhost/glassloop", default=SecretStr("")
+    )
+    """A PostgreSQL database instead of the SQLite file in GLASSLOOP_DATA. Needs: pip install "psycopg[binary]"."""
+
     host: str = variable("GLASSLOOP_HOST", example="127.0.0.1", default="127.0.0.1")
     """The address to listen on. Anything but 127.0.0.1 lets other machines in."""
 
     port: int = variable("GLASSLOOP_PORT", "PORT", example="7860", default=7860, ge=0, le=65535)
     """The port to listen on; when it is taken the next free one is used. 0: any free one."""
 
+    api_token: Token = variable("GLASSLOOP_API_TOKEN", example="a-long-random-text", default=SecretStr(""))
+    """What programs send as a bearer token to use /api: 16 characters or more, long and random. Empty: programs on this
+    machine may use it without one, and where the app is open to others nobody may."""
+
     language: Literal["auto", "en", "zh"] = variable("GLASSLOOP_LANGUAGE", example="auto", default="auto")
     """The page's language: en, zh, or auto (what the browser asks for)."""
 
+    # Set by others, never by hand, so `.env.example` leaves them out: they have no example.
+
     space_id: str = variable("SPACE_ID", example="", default="")
-    """Set by a Hugging Face Space, never by hand: the app is public then."""
+    """Set by a Hugging Face Space: the app is public then."""
+
+    no_color: str = variable("NO_COLOR", example="", default="")
+    """Anything: no colour in the terminal (no-color.org)."""
+
+    locale: str = variable("LC_ALL", "LC_MESSAGES", "LANG", example="", default="")
+    """The terminal's language, where GLASSLOOP_LANGUAGE is auto."""
 
     @classmethod
-    def load(cls, env_file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read `env_file` (if it is there) and the environment; where both name a variable the environment wins.
+    def load(
+        cls,
+        env_file: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> Settings:
+        """Read `env_file` (if it is there) and the environment; where both name a setting the environment wins.
 
-        Empty values count as not set. Raises SettingsError with one line for each variable that is wrong.
+        `overrides` (variables by name, such as the command line's) win over both. Empty values count as not set.
+        Raises SettingsError with one line for each variable that is wrong.
         """
-        environ = os.environ if environ is None else environ
-        values = {**_read_env_file(env_file), **environ}
+        sources = (overrides or {}, os.environ if environ is None else environ, read_env_file(env_file))
+        values = [picked for field in cls.model_fields.values() if (picked := _pick(field, sources))]
         try:
-            return cls.model_validate({name: value for name, value in values.items() if value.strip()})
+            return cls.model_validate(dict(values))
         except ValidationError as error:
             raise SettingsError("\n".join(_explain(fault) for fault in error.errors())) from None
+
+    def secrets(self) -> tuple[str, ...]:
+        """What no result, log or error message may show."""
+        password = unquote(urlsplit(self.database_url.get_secret_value()).password or "")
+        keys = (self.api_key, self.image_api_key, self.api_token)
+        return tuple(dict.fromkeys(key for key in [*(key.get_secret_value() for key in keys), password] if key))
 
 
 def variable_names(field: FieldInfo) -> list[str]:
@@ -143,7 +194,21 @@ def variable_names(field: FieldInfo) -> list[str]:
     return [str(choice) for choice in field.validation_alias.choices]
 
 
-def _read_env_file(path: Path | None) -> dict[str, str]:
+def _pick(field: FieldInfo, sources: Sequence[Mapping[str, str]]) -> tuple[str, str] | None:
+    """The variable that decides a field, and its value: the first source that sets any of the field's names."""
+    for source in sources:
+        for name in variable_names(field):
+            if value := source.get(name, "").strip():
+                return name, value
+    return None
+
+
+def read_env_file(path: Path | None) -> dict[str, str]:
+    """The variables in a `.env` file, as written: `${...}` is not filled in, later lines win. No file: nothing.
+
+    Values may be quoted and then run over several lines; `export NAME=value` is understood. Raises SettingsError for
+    a line that is neither, with its number.
+    """
     if path is None or not path.is_file():
         return {}
     try:
@@ -152,11 +217,25 @@ def _read_env_file(path: Path | None) -> dict[str, str]:
         raise SettingsError(f"{path.name} is not a UTF-8 text file ({error.reason}). Save it as UTF-8.") from None
     except OSError as error:
         raise SettingsError(f"{path.name} cannot be read: {error.strerror}.") from None
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped and not stripped.startswith("#") and "=" not in stripped:
-            raise SettingsError(f"{path.name}, line {number}: no '=' in it. A line reads NAME=value, or starts with #.")
-    return {name: value for name, value in dotenv_values(path, encoding="utf-8-sig").items() if value is not None}
+    for binding in parse_stream(io.StringIO(text)):
+        if binding.error or (binding.key is not None and binding.value is None):
+            blank = len(binding.original.string) - len(binding.original.string.lstrip())
+            number = binding.original.line + binding.original.string[:blank].count("\n")
+            raise SettingsError(f"{path.name}, line {number}: a line reads NAME=value, or starts with #.")
+    return {name: value for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items() if value}
+
+
+def env_file_warnings(path: Path) -> list[str]:
+    """What is not wrong but should be known: others may read the keys, a name that no setting has."""
+    if not path.is_file():
+        return []
+    known = {name for field in Settings.model_fields.values() for name in variable_names(field)}
+    warnings = [f"{path.name}: nothing here is called {name}." for name in read_env_file(path) if name not in known]
+    if os.name == "posix" and path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        warnings.append(
+            f"{path.name} can be read by other users of this machine. To keep it yours: chmod 600 {path.name}"
+        )
+    return warnings
 
 
 def _explain(fault: Any) -> str:

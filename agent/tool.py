@@ -15,6 +15,7 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -53,6 +54,8 @@ class ToolResult:
     """For the person: JSON facts for the one-line summary and the opened step (`exit_code`, `lines`, `diff`, ...)."""
     ok: bool = True
     """False where the tool did its work and the outcome is a failure, such as an exit code other than 0."""
+    images: tuple[File, ...] = ()
+    """For the model to look at, if it can see; in the outbox, like files."""
 
 
 @dataclass
@@ -69,6 +72,25 @@ class ToolContext:
     """Show output while the call runs. From the event loop's thread only."""
     stop_note: str = ""
     """A tool that is cancelled says here what it left behind ("killed 3 processes"); the result carries it."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What was found out beside the call, however it ends, such as what it changed; the result's details get it."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """One elementary thing that a call does, as words: what a person's rule is compared with."""
+
+    words: tuple[str, ...]
+    """Such as `("git", "diff", "HEAD")`, exactly as the thing will be done."""
+    stem: int
+    """How many of the leading words a rule must at least name: 2 of these, so that no rule for all of git covers it."""
+
+
+Reach = Callable[[Mapping[str, Any]], Effect]
+"""How far a call with these arguments reaches, where that is further than the tool's own effect."""
+
+Atoms = Callable[[Mapping[str, Any]], "tuple[Atom, ...] | None"]
+"""All that a call with these arguments does; None or nothing where that cannot be told from the arguments."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +105,13 @@ class Tool:
     check: Check
     run: Callable[..., Awaitable[ToolResult | str]]
     """Called with the context, then the arguments by name."""
+    reach: Reach | None = None
+    atoms: Atoms | None = None
+    """None: a rule can cover no more than exactly one call of this tool."""
+
+    def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
+        """All effects of a call with these arguments, as `parse` gives them: the arguments can add, never take away."""
+        return frozenset({self.effect} if self.reach is None else {self.effect, self.reach(arguments)})
 
     def parse(self, call: ToolCall) -> dict[str, Any]:
         """The call's arguments as the function takes them. Raises ToolError, worded for the model."""
@@ -101,7 +130,9 @@ class Tool:
         return cls(name, description, parameters, effect, check_by_schema(parameters), run)
 
 
-def tool(effect: Effect) -> Callable[[Callable[..., Any]], Tool]:
+def tool(
+    effect: Effect, reach: Reach | None = None, atoms: Atoms | None = None
+) -> Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a function whose first parameter is the ToolContext.
 
     The function's name is the tool's, its docstring the description, its other parameters the schema (describe them
@@ -121,6 +152,8 @@ def tool(effect: Effect) -> Callable[[Callable[..., Any]], Tool]:
             effect=effect,
             check=check_by_model(model),
             run=function if inspect.iscoroutinefunction(function) else _in_thread(function),
+            reach=reach,
+            atoms=atoms,
         )
 
     return decorate
@@ -136,12 +169,18 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
 KeepWhole = Callable[[ToolContext, str], str]
 """Keeps a text that is too long for the model; returns how the model can read it in parts, in one sentence."""
 
+Around = Callable[[ToolContext], AbstractAsyncContextManager[None]]
+"""Stands around a call that may change something; what it finds out goes into `ToolContext.facts`. Raises nothing."""
+
 
 class Toolbox:
     """The tools an agent has, in the order the model is told of them."""
 
-    def __init__(self, tools: Iterable[Tool], keep_whole: KeepWhole | None = None) -> None:
+    def __init__(
+        self, tools: Iterable[Tool], keep_whole: KeepWhole | None = None, around: Around | None = None
+    ) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._around = around
         self._keep_whole = keep_whole
 
     def __iter__(self) -> Any:
@@ -152,6 +191,10 @@ class Toolbox:
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run one call. Whatever goes wrong comes back as a result that the model can read; only cancelling leaves."""
+        result = await self._answer(call, context)
+        return replace(result, details={**result.details, **context.facts}) if context.facts else result
+
+    async def _answer(self, call: ToolCall, context: ToolContext) -> ToolResult:
         try:
             return self._capped(await self._run(call, context), context)
         except ToolError as error:
@@ -166,7 +209,10 @@ class Toolbox:
         found = self.get(call.name)
         if found is None:
             raise ToolError(f"there is no tool called {call.name!r}. The tools are: {', '.join(self._tools)}")
-        result = await found.run(context, **found.parse(call))
+        arguments = found.parse(call)
+        changes = found.effects(arguments) != {Effect.READ}
+        async with self._around(context) if self._around and changes else nullcontext():
+            result = await found.run(context, **arguments)
         return ToolResult(result) if isinstance(result, str) else result
 
     def _capped(self, result: ToolResult, context: ToolContext) -> ToolResult:

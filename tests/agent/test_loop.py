@@ -27,7 +27,8 @@ from agent.limits import Limits
 from agent.log import EventLog, dump_entry, load_entry
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent.policy import Policy, Verdict, arguments_hash
-from agent.session import Session, Sessions
+from agent.session import Session
+from agent.sessions import Sessions
 from agent.tool import Effect, Toolbox, ToolContext, ToolResult, tool
 from agent.transcript import Transcript
 from tests.scripted import Hang, ScriptedModel, call

@@ -1,0 +1,326 @@
+"""From a stream's payloads to one reply.
+
+Knows what a delta may hold and puts text, reasoning and calls together; tells at the end what kind of reply it was.
+Calls decide that, not the finish reason. Refuses to know connections and retries. The pieces of calls are told apart
+in `calls.py`, calls written as text are found in `textcalls.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent.events import CallDelta, Finish, ReasoningDelta, Replied, TextDelta, Usage
+from agent.llm.arguments import read_arguments
+from agent.llm.calls import CallPieces, OpenCall, Piece
+from agent.llm.faults import Failure, Scrubber, from_payload
+from agent.llm.finish import Ending, read_finish
+from agent.llm.ids import fresh_id
+from agent.llm.model import ModelEvent
+from agent.llm.names import Names
+from agent.llm.surrogates import Joiner, sound, sound_json
+from agent.llm.textcalls import TextCalls
+from agent.llm.thinking import Part, ThinkSplitter
+from agent.messages import AssistantMessage, ToolCall
+
+REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thought")
+SIGNED_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content", "thought_signature", "signature")
+"""Message fields that providers want back exactly as they gave them."""
+
+_TOKENS_AT_END = re.compile(
+    r"(?:<\|(?:im_end|eot_id|eom_id|end|endoftext|return)\|>|</s>|<end_of_turn>|<｜end▁of▁sentence｜>)+\s*$"
+)
+_CUT = (
+    "This call was cut off at the output limit, so it did not run. Make it shorter, for example by doing the work in "
+    "several smaller calls."
+)
+_MIXED = "The pieces of this call and of another could not be told apart, so it did not run. Please call again."
+_FILTERED = "The provider's content filter cut this reply in the middle of the call, so it did not run."
+
+
+class Assembly:
+    """One attempt at one reply."""
+
+    def __init__(self, names: Names, taken_ids: Iterable[str], scrub: Scrubber) -> None:
+        self.ended: Ending | None = None
+        """What the server said, once it has said why it ended."""
+        self.usage: Usage | None = None
+        self.model = ""
+        self.anything = False
+        """Has any part of an answer come?"""
+        self._names = names
+        self._taken = set(taken_ids)
+        self._scrub = scrub
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._reasoning_field = ""
+        self._fields: dict[str, Any] = {}
+        self._pieces = CallPieces(names)
+        self._text_joiner, self._reasoning_joiner = Joiner(), Joiner()
+        self._thinking = ThinkSplitter()
+        self._written = TextCalls(names)
+
+    # ------------------------------------------------------------------ while it streams
+
+    def add(self, payload: Any) -> list[ModelEvent]:
+        """Take one payload. Raises Failure for one that reports an error or is no part of an answer."""
+        if not isinstance(payload, Mapping) or not payload.get("choices") or payload.get("error"):
+            if failure := from_payload(payload, self._scrub):
+                raise failure
+            if not isinstance(payload, Mapping):
+                return []
+        self._facts(payload)
+        events: list[ModelEvent] = []
+        for choice in payload.get("choices") or ():
+            if isinstance(choice, Mapping) and choice.get("index") in (0, None):
+                self._choice(choice, events)
+        return events
+
+    def _facts(self, payload: Mapping[str, Any]) -> None:
+        if isinstance(model := payload.get("model"), str) and model:
+            self.model = model
+        usage = payload.get("usage")
+        if not usage and isinstance(groq := payload.get("x_groq"), Mapping):
+            usage = groq.get("usage")
+        self.usage = read_usage(usage) or self.usage
+
+    def _choice(self, choice: Mapping[str, Any], events: list[ModelEvent]) -> None:
+        delta, whole = choice.get("delta"), choice.get("message")
+        if not isinstance(delta, Mapping) or (not delta and isinstance(whole, Mapping)):
+            delta = whole if isinstance(whole, Mapping) and not self.anything else {"content": choice.get("text")}
+        self._delta(delta, events)
+        if choice.get("usage"):
+            self.usage = read_usage(choice["usage"]) or self.usage
+        self.ended = read_finish(choice.get("finish_reason")) or self.ended
+
+    def _delta(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
+        content = delta.get("content")
+        if isinstance(content, str):
+            if len(delta) > 1:
+                self._think(delta, events)
+            self._content(content, events)
+        else:
+            self._think(delta, events)
+            for kind, text in _parts(content):
+                if kind == "text":
+                    self._content(text, events)
+                else:
+                    self._reason(self._reasoning_joiner.feed(text), events)
+        if len(delta) > 1 or content is None:
+            self._rest(delta, events)
+
+    def _rest(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
+        """What is rarer than text: refusals, calls, fields to keep."""
+        if isinstance(refusal := delta.get("refusal"), str):
+            self._content(refusal, events)
+        calls = delta.get("tool_calls")
+        for entry in calls if isinstance(calls, list) else [calls] if isinstance(calls, Mapping) else []:
+            if isinstance(entry, Mapping):
+                self._piece(Piece.read(entry), events)
+        if isinstance(old := delta.get("function_call"), Mapping):
+            self._piece(Piece.read({"function": old}), events)
+        for name in SIGNED_FIELDS:
+            if value := delta.get(name):
+                self._keep(name, sound_json(value))
+
+    def _think(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
+        for name in REASONING_FIELDS:
+            if isinstance(text := delta.get(name), str) and text:
+                self._reasoning_field = self._reasoning_field or name
+                self._reason(self._reasoning_joiner.feed(text), events)
+                return
+
+    def _reason(self, text: str, events: list[ModelEvent]) -> None:
+        if text:
+            self.anything = True
+            self._reasoning.append(text)
+            events.append(ReasoningDelta(text))
+
+    def _content(self, text: str, events: list[ModelEvent]) -> None:
+        if text:
+            self._sort(self._thinking.feed(self._text_joiner.feed(text)), events)
+
+    def _sort(self, parts: Iterable[Part], events: list[ModelEvent]) -> None:
+        for kind, text in parts:
+            if kind == "text":
+                self._show(self._written.feed(text), events)
+            elif kind == "reasoning":
+                self._reason(text, events)
+            else:
+                self._misplaced()
+
+    def _misplaced(self) -> None:
+        """The opening tag of the reasoning never came: what was taken for text was none."""
+        self._reasoning += self._text
+        self._text.clear()
+        self._written = TextCalls(self._names)
+
+    def _show(self, text: str, events: list[ModelEvent]) -> None:
+        if text:
+            self.anything = True
+            self._text.append(text)
+            events.append(TextDelta(text))
+
+    def _piece(self, piece: Piece, events: list[ModelEvent]) -> None:
+        self.anything = True
+        call, added = self._pieces.add(piece)
+        events.append(CallDelta(call.position, self._names.real(call.name) or call.name, added))
+
+    def _keep(self, name: str, value: Any) -> None:
+        old = self._fields.get(name)
+        if isinstance(old, list) and isinstance(value, list):
+            for item in value:
+                _add_detail(old, item)
+        elif isinstance(old, str) and isinstance(value, str):
+            self._fields[name] = old + value
+        else:
+            self._fields[name] = value
+
+    # ------------------------------------------------------------------ when it is over
+
+    def close(self) -> list[ModelEvent]:
+        """Let out what was held back. Call once, before `reply`."""
+        events: list[ModelEvent] = []
+        self._sort(self._thinking.feed(self._text_joiner.close()), events)
+        self._sort(self._thinking.close(), events)
+        self._reason(self._reasoning_joiner.close(), events)
+        self._show(self._written.close(), events)
+        for number, written in enumerate(self._written.calls if not self._pieces.calls else ()):
+            events.append(CallDelta(number, self._names.real(written.name) or written.name, written.arguments))
+        return events
+
+    def reply(self) -> Replied:
+        """The whole reply. Raises Failure where the server itself said that it failed."""
+        if self.ended in ("error", "overloaded"):
+            code = "overloaded" if self.ended == "overloaded" else "provider_error"
+            raise Failure(code, "the server ended its answer with an error")
+        calls = self._native_calls() or self._text_calls()
+        text = _TOKENS_AT_END.sub("", "".join(self._text)).strip()
+        reasoning = "".join(self._reasoning).strip()
+        extra: dict[str, Any] = {}
+        if self._reasoning_field:
+            extra["reasoning_field"] = self._reasoning_field
+        if self._fields:
+            extra["fields"] = self._fields
+        message = AssistantMessage(sound(text), sound(reasoning), tuple(calls), extra)
+        return Replied(message, self._finish(calls), self.usage, sound(self.model))
+
+    @property
+    def found_in_text(self) -> bool:
+        """Were the calls of this reply written as text?"""
+        return bool(self._written.calls) and not self._pieces.calls
+
+    def _finish(self, calls: list[ToolCall]) -> Finish:
+        if self.ended in ("length", "content_filter"):
+            return self.ended
+        return "tool_calls" if calls else "stop"
+
+    def _native_calls(self) -> list[ToolCall]:
+        opened = [call for call in self._pieces.calls if call.name or not call.blank]
+        return [self._native_call(call, last=call is opened[-1]) for call in opened]
+
+    def _native_call(self, call: OpenCall, last: bool) -> ToolCall:
+        call.pieces.append(call.joiner.close())
+        made = self._finished(call.name, call.arguments, call.id, last, extra=call.extra)
+        return replace(made, fault=_MIXED) if call.mixed else made
+
+    def _text_calls(self) -> list[ToolCall]:
+        written = list(self._written.calls)
+        note = "the call was written as text, not sent as a call"
+        if not written and not "".join(self._text).strip() and self._names.tools:
+            written = self._calls_in_reasoning()
+            note = "the call was written inside the reasoning, not sent as a call"
+        return [self._finished(call.name, call.arguments, "", call is written[-1], repairs=(note,)) for call in written]
+
+    def _calls_in_reasoning(self) -> list[Any]:
+        """Some servers take a call for a part of the reasoning: then the reply is empty, and this ends with it."""
+        gate = TextCalls(self._names)
+        gate.feed("".join(self._reasoning))
+        after = gate.close()
+        ends_with_call = gate.calls and "".join(self._reasoning).rstrip().endswith((">", "]"))
+        return gate.calls if ends_with_call and after is not None else []
+
+    def _finished(
+        self, name: str, arguments: str, id: str, last: bool, repairs: tuple[str, ...] = (), extra: Any = None
+    ) -> ToolCall:
+        """A call as the rest of the program may trust it."""
+        read = read_arguments(arguments)
+        real = self._names.real(name)
+        written = sound(name)
+        if real is not None and real != written and self._names.wire(real) != written:
+            repairs += (f"name repaired: the model wrote {written!r}",)
+        fault = read.fault or None
+        if last and self.ended == "length":
+            fault = _CUT
+        elif last and self.ended == "content_filter":
+            fault = _FILTERED
+        if not written:
+            fault = "This call names no tool, so it did not run."
+        return ToolCall(
+            id=self._fresh_id(sound(id)),
+            name=real or written,
+            arguments=read.text,
+            repairs=repairs + read.repairs,
+            fault=fault,
+            extra=dict(extra or {}),
+        )
+
+    def _fresh_id(self, id: str) -> str:
+        unique = id if id and id not in self._taken else fresh_id(self._taken)
+        self._taken.add(unique)
+        return unique
+
+
+def read_usage(usage: Any) -> Usage | None:
+    """Tokens as the server counted them; None where it did not."""
+    if not isinstance(usage, Mapping):
+        return None
+
+    def number(*path: str) -> int:
+        value: Any = usage
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return int(value) if isinstance(value, (int, float)) else 0
+
+    cached = number("prompt_tokens_details", "cached_tokens") or number("prompt_cache_hit_tokens")
+    return Usage(
+        number("prompt_tokens") or number("input_tokens"),
+        number("completion_tokens") or number("output_tokens"),
+        cached or number("cached_tokens"),
+        number("completion_tokens_details", "reasoning_tokens") or number("reasoning_tokens"),
+    )
+
+
+def _parts(content: Any) -> Iterable[Part]:
+    """Content as a list of parts: text and thinking, in whatever nesting."""
+    for part in content if isinstance(content, list) else [content] if isinstance(content, Mapping) else ():
+        if isinstance(part, str):
+            yield "text", part
+        elif isinstance(part, Mapping):
+            thinking = part.get("thinking") or part.get("reasoning")
+            if thinking is not None:
+                inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
+                yield "reasoning", "".join(str(p.get("text") or "") for p in inner if isinstance(p, Mapping))
+            elif isinstance(text := part.get("text"), str):
+                yield ("reasoning" if part.get("type") in ("reasoning", "thinking") else "text"), text
+            elif isinstance(text, Mapping) and isinstance(text.get("value"), str):
+                yield "text", text["value"]
+
+
+def _same_detail(last: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
+    same = all(item.get(key) == last.get(key) for key in ("type", "index"))
+    return same and item.get("id", last.get("id")) == last.get("id")
+
+
+def _add_detail(details: list[Any], item: Any) -> None:
+    """Pieces of one reasoning detail share an index (or follow each other): their texts are one."""
+    last = details[-1] if details else None
+    if isinstance(item, dict) and isinstance(last, dict) and _same_detail(last, item):
+        for key, value in item.items():
+            old = last.get(key)
+            grows = key in ("text", "summary", "data", "thinking", "signature")
+            last[key] = old + value if grows and isinstance(old, str) and isinstance(value, str) else value
+    else:
+        details.append(item)

@@ -1,0 +1,288 @@
+"""What went wrong with a request, whose side it is on, and what to do.
+
+Knows HTTP statuses, the error bodies of many servers and the words in them. Refuses to decide what happens next:
+whether to ask again is `retry.py`, whether the request can be put right is `refusals.py`. No key leaves this file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.errors import ContentFiltered, ContextOverflow, ModelError, TurnStop
+from agent.events import Fault
+
+MAX_DETAIL = 500
+"""Characters of the server's words that are kept."""
+
+
+class Failure(Exception):
+    """One attempt failed. Never leaves `agent/llm/`: what does is `stop()`."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str = "",
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        """One of `errors.FAULT_CODES`, or `content_filtered`."""
+        self.detail = detail
+        self.status = status
+        self.headers = headers or {}
+        self.body = body
+
+    @property
+    def failed_generation(self) -> str:
+        """What the model wrote, where the server refused that and not what we sent."""
+        return _failed_generation(self.body)
+
+    def stop(self, where: str) -> TurnStop:
+        """What the loop is told when nothing more can be done. `where` names the server for the person."""
+        message = MESSAGES[self.code].format(where=where)
+        if self.code == "content_filtered":
+            filtered = ContentFiltered(message)
+            filtered.fault = Fault("bad_request", message, self.detail)
+            return filtered
+        if self.code == "context_overflow":
+            return ContextOverflow(message, self.detail, times_too_long(self.detail))
+        return ModelError(self.code, message, self.detail)
+
+
+MESSAGES = {
+    "wrong_key": "{where} refused the API key. Check OPENAI_API_KEY, and that it belongs to this server.",
+    "forbidden": "{where} knows the key but does not allow this. Check what the key may do, and the region.",
+    "unknown_model": "{where} has no model of this name. Choose one of the models it lists, or set OPENAI_CHAT_MODEL.",
+    "quota_exhausted": "The account at {where} has no credit left, or its quota is used up. Top it up, or use another.",
+    "rate_limited": "{where} wants fewer requests, and waiting did not help. Try again in a while.",
+    "overloaded": "{where} has too much to do right now. That is their side; try again in a while.",
+    "context_overflow": "The conversation is longer than the model can read. Start a new one, or use a larger model.",
+    "bad_request": "{where} did not accept the request. Its own words tell why.",
+    "provider_error": "{where} failed on its side, several times in a row. Try again later.",
+    "malformed_response": "{where} answered with something that is not an answer. Does OPENAI_BASE_URL end in /v1?",
+    "incomplete_stream": "{where} ended its answer in the middle, several times in a row. Try again later.",
+    "connection_lost": "The connection to {where} broke in the middle of the answer, several times in a row.",
+    "unreachable": "{where} cannot be reached. Is the server running, and is OPENAI_BASE_URL right?",
+    "timeout": "{where} was silent for too long. It may be busy; the time allowed is OPENAI_REQUEST_TIMEOUT_MS.",
+    "tls": "The secure connection to {where} could not be trusted. Its certificate, the clock or a proxy is at fault.",
+    "content_filtered": "The content filter of {where} refused this. Put it in other words.",
+}
+
+
+@dataclass(frozen=True)
+class Scrubber:
+    """Takes the key out of texts that others see."""
+
+    key: str = field(repr=False)
+
+    def __call__(self, text: str) -> str:
+        if len(self.key) >= 4:
+            text = text.replace(self.key, "***")
+        if len(self.key) >= 12:  # servers echo a beginning and an end with stars or dots between
+            head = re.escape(self.key[:5])
+            text = re.sub(rf"{head}[\w*.…\-]*", "***", text)
+        return re.sub(r"\b(?:sk|gsk|xai|key|pk|nvapi|hf)[-_][\w*.\-]{8,}", "***", text)
+
+
+def from_response(status: int, headers: Mapping[str, str], raw: str, scrub: Scrubber) -> Failure:
+    """A refusal by status."""
+    try:
+        body = json.loads(raw, strict=False)
+    except ValueError:
+        body = None
+    if body is not None:
+        words = scrub(_words(body))
+    else:
+        words = scrub(_plain(raw))
+    detail = cut(f"HTTP {status}: {words}".rstrip(": "))
+    return Failure(_classify(status, words, _tokens(body)), detail, status, headers, body)
+
+
+def from_payload(payload: Any, scrub: Scrubber) -> Failure | None:
+    """An error that came as a payload of a stream, or as a body with status 200; None where it is none."""
+    found = _find_error(payload)
+    if found is None:
+        return None
+    words, tokens = scrub(_words(found)), _tokens(payload)
+    status = next((int(t) for t in tokens if re.fullmatch(r"[45]\d\d", t)), None)
+    return Failure(_classify(status or 500, words, tokens), cut(words), status, body=payload)
+
+
+def from_connection(error: BaseException) -> Failure:
+    """Nothing came back at all."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    text = " ".join(str(e) for e in chain)
+    if any(isinstance(e, ssl.SSLError) for e in chain) or "CERTIFICATE_VERIFY" in text or "SSL" in text:
+        return Failure("tls", cut(next((str(e) for e in chain if isinstance(e, ssl.SSLError)), text)))
+    return Failure("unreachable", cut(str(chain[-1]) or type(chain[-1]).__name__))
+
+
+def times_too_long(words: str) -> float:
+    """How many times too long a request was, by the numbers in the refusal; 2 where it has none that fit."""
+    numbers = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]{2,}", re.sub(r"^HTTP \d+", "", words))]
+    pairs = sorted(n for n in numbers if n >= 256)
+    if len(pairs) >= 2 and pairs[-1] > pairs[0]:
+        return min(pairs[-1] / pairs[0], 20.0)
+    return 2.0
+
+
+def cut(text: str) -> str:
+    """The beginning of a server's words, on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_DETAIL else text[:MAX_DETAIL] + "…"
+
+
+def _find_error(payload: Any) -> Any:
+    if isinstance(payload, list):
+        return next((e for e in map(_find_error, payload) if e is not None), None)
+    if not isinstance(payload, Mapping):
+        return None
+    if payload.get("error"):
+        return payload["error"] if not isinstance(payload["error"], bool) else payload
+    if payload.get("choices"):
+        return None
+    if payload.get("object") == "error" or payload.get("type") == "error" or payload.get("success") is False:
+        return payload
+    base = payload.get("base_resp")  # MiniMax: HTTP 200, the status in here
+    if isinstance(base, Mapping) and base.get("status_code") not in (0, None):
+        return base
+    said = any(
+        isinstance(payload.get(key), (str, list, dict)) for key in ("detail", "message", "msg", "error_msg", "errors")
+    )
+    return payload if said and "choices" not in payload else None
+
+
+def _words(value: Any) -> str:
+    """What an error body says, wherever it says it."""
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_words, value)))
+    if not isinstance(value, Mapping):
+        return str(value)
+    for key in ("error", "errors", "message", "detail", "msg", "error_msg", "status_msg", "error_message", "title"):
+        if inner := value.get(key):
+            words = _words(inner)
+            where = value.get("loc")
+            if isinstance(where, list):
+                words = f"{'.'.join(map(str, where))}: {words}"
+            metadata = value.get("metadata")
+            raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+            return f"{words} ({raw})" if isinstance(raw, str) else words
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _failed_generation(value: Any) -> str:
+    if isinstance(value, list):
+        return next(filter(None, map(_failed_generation, value)), "")
+    if not isinstance(value, Mapping):
+        return ""
+    written = value.get("failed_generation")
+    return written if isinstance(written, str) else _failed_generation(list(value.values()))
+
+
+def _tokens(value: Any) -> set[str]:
+    """The codes and types an error body names, folded."""
+    if isinstance(value, list):
+        return set().union(*map(_tokens, value)) if value else set()
+    if not isinstance(value, Mapping):
+        return set()
+    named = {
+        str(value[key]).lower()
+        for key in ("code", "type", "status", "error_type", "error_code", "status_code", "reason", "param")
+        if isinstance(value.get(key), (str, int))
+    }
+    for inner in value.values():
+        if isinstance(inner, (dict, list)):
+            named |= _tokens(inner)
+    return named
+
+
+def _plain(page: str) -> str:
+    """The words of an HTML page or a plain text."""
+    title = re.search(r"<title[^>]*>(.*?)</title>", page, re.DOTALL | re.IGNORECASE)
+    return title.group(1) if title else re.sub(r"<[^>]+>", " ", page)
+
+
+_QUOTA = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|funds|user quota)|exceeded your current quota|billing|out of credits?"
+    r"|credit balance|no credits?|not enough (?:credit|balance)|arrear|quota (?:is )?exhausted"
+    r"|余额|欠费|额度不足|额度已用"
+    r"|payment required|spending limit|requires? more credits|purchase",
+    re.IGNORECASE,
+)
+_OVERFLOW = re.compile(
+    r"context[_ ](?:length|size|window)|maximum context|max(?:imum)?[_ ](?:model|input|prompt|sequence)[_ ]len"
+    r"|(?:input|prompt|request|messages?) (?:is |are |was )?too (?:long|large)|too many (?:input )?tokens"
+    r"|exceed\w* (?:the )?(?:available |maximum |model'?s? |max )?(?:context|number of (?:input )?tokens|input|token)"
+    r"|input token count|reduce the length|longer than the model|range of input length"
+    r"|tokens? (?:in|limit).{0,20}exceed|exceed_context_size|larger than the max"
+    r"|超过.{0,12}(?:长度|上下文|tokens?)|上下文.{0,8}(?:过长|超)|输入.{0,6}过长",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(
+    r"content[_ ](?:filter|policy|management)|responsibleaipolicy|data_inspection_failed|inappropriate content"
+    r"|moderation|safety (?:system|filter|polic)|sensitive (?:content|words)|content_policy_violation|prohibited"
+    r"|flagged|内容安全|敏感|违规|不安全",
+    re.IGNORECASE,
+)
+_KEY = re.compile(
+    r"api[_ -]?key|invalid[_ ](?:token|authentication)|unauthorized|authenticat|incorrect key"
+    r"|令牌|无效的?密钥|身份验证",
+    re.IGNORECASE,
+)
+_MODEL = re.compile(
+    r"model.{0,80}(?:not (?:exist|found|available|supported)|does not exist|unknown|invalid|no longer|deprecated)"
+    r"|(?:unknown|no such|invalid|unsupported|not found|not a valid) model|model_not_found|pull(?:ing)? it first"
+    r"|no case called|模型.{0,20}不存在",
+    re.IGNORECASE | re.DOTALL,
+)
+_RATE = re.compile(
+    r"rate[_ ]?limit|too many requests|requests per|tokens per|(?:tpm|rpm|tpd|rpd)\b|resource_exhausted|throttl"
+    r"|限流|频率|限速",
+    re.IGNORECASE,
+)
+
+
+def _classify(status: int, words: str, tokens: set[str]) -> str:
+    """One code for a refusal: first what it says, then what its status says."""
+    text = f"{words} {' '.join(sorted(tokens))}"
+    quota = bool(_QUOTA.search(text))
+    if status == 402 or (quota and status in (400, 403, 429, 500)) or tokens & {"1113", "1008", "insufficient_quota"}:
+        return "quota_exhausted"
+    if status == 401 or (status in (400, 403) and _KEY.search(text) and not _OVERFLOW.search(text)):
+        return "wrong_key"
+    if _OVERFLOW.search(text) and status in (400, 413, 422, 429, 500):
+        return "context_overflow"
+    if status == 413:
+        return "context_overflow"
+    if status == 429 or (_RATE.search(text) and status in (400, 403, 500, 503)):
+        return "overloaded" if re.search("overload|engine_overloaded", text) else "rate_limited"
+    if _FILTERED.search(text) and status in (400, 403, 422, 451, 500):
+        return "content_filtered"
+    if _MODEL.search(text) and status in (400, 403, 404, 422, 500):
+        return "unknown_model"
+    return _by_status(status, text)
+
+
+def _by_status(status: int, text: str) -> str:
+    if status == 403:
+        return "forbidden"
+    if status == 404:
+        return "malformed_response" if "model" not in text.lower() else "unknown_model"
+    if status in (408, 504, 524):
+        return "timeout" if status == 408 else "provider_error"
+    if status in (503, 529) or (status >= 500 and re.search("overload", text, re.IGNORECASE)):
+        return "overloaded"
+    if status in (409, 425) or status >= 500:
+        return "provider_error"
+    return "bad_request"

@@ -1,0 +1,277 @@
+"""What can be learned from a refusal: one change of the profile, so that the next request is accepted.
+
+Knows what servers say when they do not take a parameter, a role, a field, an order. Refuses to act: it reads words and
+gives a changed profile, or None where nothing can be learned. Every rule leads somewhere new, so adapting always ends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent.llm.faults import Failure
+from agent.llm.profile import Profile
+from agent.llm.schemas import PLAIN_KEYWORDS, keywords
+
+Body = Mapping[str, Any]
+Rule = Callable[[str, Profile, Body], "Profile | None"]
+
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (?:inputs|fields)"
+    r"|invalid|not valid|only the default|must be|cannot|can't|not enabled|does not|no such|too large|exceed|deprecated"
+    r"|forbidden|not implemented|out of range|should be|不支持|无效|非法|未知|不能|超出",
+    re.IGNORECASE,
+)
+_DROPPABLE = ("stream_options", "temperature", "repeat_penalty")
+_KNOWN_FIELDS = {"role", "content", "tool_calls", "tool_call_id", "name", "id", "type", "function", "arguments"}
+
+
+def learn(profile: Profile, failure: Failure, body: Body) -> Profile | None:
+    """The profile that would have been right, or None. `body` is the request that was refused."""
+    if failure.status in (None, 401, 402, 408, 429) or failure.code == "context_overflow":
+        return None
+    raw = json.dumps(failure.body, ensure_ascii=False, default=str) if failure.body else ""
+    words = f"{failure.detail} {raw}"
+    changes = (rule(words, profile, body) for rule in RULES)
+    return next((changed for changed in changes if changed is not None and changed != profile), None)
+
+
+def _says(words: str, *patterns: str) -> bool:
+    return any(re.search(pattern, words, re.IGNORECASE | re.DOTALL) for pattern in patterns)
+
+
+def _names(words: str, field: str) -> bool:
+    """Is the field named, as a word of its own and not as the beginning of a path?"""
+    return re.search(rf"(?<![\w.]){re.escape(field)}(?![\w\[])", words) is not None
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def _stream(words: str, profile: Profile, body: Body) -> Profile | None:
+    unsupported = r"not (?:yet |currently )?(?:support|allow|available|implement|enabled)|unsupported|cannot|不支持"
+    about = (
+        r"\bstream(?:ing)?['\"`]?(?: mode)?(?: is| are|=true)? (?:not|un)",
+        r"support \w* ?stream(?!_)",
+        r"with\w* stream(?!_)",
+    )
+    if "stream" not in body or not _says(words, unsupported) or not _says(words, *about, "不支持流"):
+        return None
+    return replace(profile, stream=False)
+
+
+def _tool_choice(words: str, profile: Profile, body: Body) -> Profile | None:
+    taken = "tool_choice" in body and _says(words, r"tool[_ ]choice")
+    return replace(profile, tool_choice_none=False) if taken else None
+
+
+def _response_format(words: str, profile: Profile, body: Body) -> Profile | None:
+    about = _says(words, r"response_?format", "json_schema", "json_object", "json mode", "grammar", r"\bschema\b")
+    if "response_format" not in body or not about:
+        return None
+    return replace(profile, json_output="object" if profile.json_output == "schema" else "none")
+
+
+def _output_limit(words: str, profile: Profile, body: Body) -> Profile | None:
+    limit = profile.output_limit
+    if limit not in body or not _says(words, r"max[_ ](?:completion[_ ]|output[_ ]|new[_ ])?tokens", "max_output"):
+        return None
+    other = "max_completion_tokens" if limit == "max_tokens" else "max_tokens"
+    if not _names(words, other) and (most := _most_tokens(words, body[limit])):
+        return replace(profile, most_output_tokens=most)
+    if not _NOT_TAKEN.search(words):
+        return None
+    refused = profile.refused_parameters | {limit}
+    if other in refused:
+        return replace(profile, refused_parameters=refused)
+    return replace(profile, refused_parameters=refused, output_limit=other)  # type: ignore[arg-type]
+
+
+def _most_tokens(words: str, asked: Any) -> int | None:
+    """The largest number of tokens the server takes, where it says one."""
+    found = re.search(
+        r"(?:at most|less than or equal to|<=|maximum(?: value)?(?: is| of)?|up to|limit(?: is| of)?|range(?: of)?"
+        r"|between|supports|不超过|范围)[^\d]{0,40}(?:\[?\d\s?,\s?)?(\d{2,})",
+        words,
+        re.IGNORECASE,
+    )
+    value = int(found.group(1)) if found else None
+    return value if value and isinstance(asked, int) and value < asked else None
+
+
+def _parameter(words: str, profile: Profile, body: Body) -> Profile | None:
+    """A parameter that can be left out is left out."""
+    for name in _DROPPABLE:
+        if name in body and _says(words, rf"\b{name}\b") and _NOT_TAKEN.search(words):
+            return replace(profile, refused_parameters=profile.refused_parameters | {name})
+    return None
+
+
+# ------------------------------------------------------------------ tools and schemas
+
+
+def _tools(words: str, profile: Profile, body: Body) -> Profile | None:
+    if "tools" not in body:
+        return None
+    tool = r"(?:tools?|functions?)"
+    refused = (
+        rf"(?:not|n't|cannot|endpoints found that) (?:currently |yet )?support\w* (?:the )?(?:use of )?{tool}\b(?!\[)",
+        rf"\b{tool}(?: use| calling| calls?)?(?: is| are)? ?(?:not|un) ?-?(?:supported|enabled|available|allowed)",
+        r"(?:unknown|unsupported|unrecogni[sz]ed|unexpected|invalid)(?: \w+){0,3}:? ['\"`]?tools['\"`]?(?![\w\[.])",
+        r"(?<![\w.])(?:body\.)?tools['\"`]?:? (?:extra|unsupported|is not|are not|not permitted|unexpected)",
+        r"(?<![\w.])tools\b(?![\[.])[^.]{0,40}(?:not|un) ?-?(?:support|enabl|avail|allow)",
+        r"enable-auto-tool-choice|requires? --jinja|tools? param(?:eter)? requires",
+        r"不支持(?:工具|函数|tools|function)",
+    )
+    return replace(profile, tools=False) if _says(words, *refused) else None
+
+
+def _schema(words: str, profile: Profile, body: Body) -> Profile | None:
+    """The first time everything that is not common ground goes; after that, what the server names."""
+    about = _says(
+        words,
+        "schema",
+        r"function[_ ](?:declaration|parameter)",
+        r"tools?[\[.]\d",
+        "grammar",
+        "keyword",
+        "json payload",
+    )
+    if "tools" not in body or not about:
+        return None
+    if profile.schemas == "full":
+        return replace(profile, schemas="plain")
+    used = set().union(*(keywords(tool["function"].get("parameters", {})) for tool in body["tools"]))
+    named = {word for word in used & PLAIN_KEYWORDS if _says(words, rf"(?<![\w$]){re.escape(word)}(?!\w)")}
+    refused = named - {"type", "properties", "description", "items", "required"}
+    return replace(profile, refused_keywords=profile.refused_keywords | refused)
+
+
+def _description(words: str, profile: Profile, body: Body) -> Profile | None:
+    pattern = r"description.{0,90}?(?:maximum length|at most|max\w*|longer than|exceed\w*)\D{0,20}(\d{2,5})"
+    found = re.search(pattern, words, re.IGNORECASE | re.DOTALL)
+    return replace(profile, longest_description=int(found.group(1))) if found and "tools" in body else None
+
+
+# ------------------------------------------------------------------ fields of messages
+
+
+def _reasoning(words: str, profile: Profile, body: Body) -> Profile | None:
+    field = re.search(r"reasoning_content|reasoning_details|reasoning|thinking|thought", words)
+    if field is None:
+        return None
+    wanted = _says(
+        words,
+        r"(?:passed|pass|sent|send) back",
+        r"(?:must|has to|have to|should|needs? to) (?:be |also )?(?:pass|includ|provid|present|sen[dt]|preserv)",
+        r"missing|is required|lacks|but found|回传|缺少",
+    )
+    if wanted and not (profile.reasoning_back and profile.extras_back):
+        name = "reasoning_content" if field.group() == "reasoning_content" else ""
+        return replace(profile, reasoning_back=True, extras_back=True, reasoning_field=name)
+    if not wanted and profile.reasoning_back and _NOT_TAKEN.search(words):
+        return replace(profile, reasoning_back=False)
+    return None
+
+
+def _extras(words: str, profile: Profile, body: Body) -> Profile | None:
+    refused = profile.extras_back and _NOT_TAKEN.search(words)
+    return (
+        replace(profile, extras_back=False)
+        if refused and any(_says(words, rf"\b{f}\b") for f in _extra_fields(body))
+        else None
+    )
+
+
+def _extra_fields(body: Body) -> Iterator[str]:
+    for message in body["messages"]:
+        yield from set(message) - _KNOWN_FIELDS
+        for call in message.get("tool_calls") or ():
+            yield from (set(call) | set(call["function"])) - _KNOWN_FIELDS
+
+
+def _content(words: str, profile: Profile, body: Body) -> Profile | None:
+    bare = any(m.get("tool_calls") and not m.get("content") for m in body["messages"])
+    about = (
+        r"content\b[^.]{0,60}(?:nil|null|none|empty|missing|required|string|text|type|valid|length|blank)",
+        r"<nil>|(?:empty|null|missing|invalid|blank|nonetype)[^.]{0,40}content|内容.{0,6}空",
+    )
+    if not bare or not _says(words, *about):
+        return None
+    if profile.content_beside_calls == "empty" and _says(words, r"(?:must|should|expected)[^.]{0,12} null"):
+        return replace(profile, content_beside_calls="null")
+    return replace(profile, content_beside_calls="empty" if profile.content_beside_calls == "null" else "words")
+
+
+def _ids(words: str, profile: Profile, body: Body) -> Profile | None:
+    if not _says(words, r"(?:tool|call|use)[_ ]?(?:call)?[_. ]?ids?\b", r"\bids?\b"):
+        return None
+    if _says(words, r"length (?:of|is|must be) ?9|9 char|nine|exactly 9"):
+        return replace(profile, id_format="nine")
+    unfit = (r"too long|maximum length|pattern|must match|alphanumeric|invalid character|characters|at most \d+",)
+    return replace(profile, id_format="plain") if profile.id_format == "as_is" and _says(words, *unfit) else None
+
+
+def _images(words: str, profile: Profile, body: Body) -> Profile | None:
+    sent = any(isinstance(m.get("content"), list) for m in body["messages"])
+    about = (r"image|vision|multi-?modal|content[^.]{0,30}(?:type|must be|should be|string)|图",)
+    return replace(profile, images=False) if sent and _says(words, *about) else None
+
+
+# ------------------------------------------------------------------ order and roles
+
+
+def _order(words: str, profile: Profile, body: Body) -> Profile | None:
+    single = r"single tool[- ]call|one tool call|(?:multiple|parallel) (?:tool|function)[- ]?calls?"
+    if _says(words, single, r"only supports? (?:one|a single)"):
+        return replace(profile, parallel_calls=False)
+    if _says(words, r"function_response\.name", r"tool[^.]{0,60}\bname\b[^.]{0,30}(?:required|missing|empty)"):
+        return replace(profile, name_in_results=True)
+    if _says(words, r"after (?:role )?['\"`]?tool", r"tool[^.]{0,40}followed by[^.]{0,20}assistant"):
+        return replace(profile, answer_before_user=True)
+    if _says(words, r"alternat"):
+        if not profile.answer_before_user and any(m["role"] == "tool" for m in body["messages"]):
+            return replace(profile, answer_before_user=True)
+        return replace(profile, system_role="user")
+    return None
+
+
+def _system_role(words: str, profile: Profile, body: Body) -> Profile | None:
+    if not any(m["role"] == profile.system_role for m in body["messages"]) or profile.system_role == "user":
+        return None
+    role = profile.system_role
+    refused = _says(
+        words,
+        rf"['\"`]{role}['\"`][^.]{{0,40}}(?:not|un|invalid)|not support[^.]{{0,20}}['\"`]?{role}\b",
+        rf"\b{role} (?:role|message|instruction|prompt)s?[^.]{{0,30}}(?:not|un)[ -]?(?:support|allow|enabled|known)",
+        rf"(?:unknown|unsupported|invalid|unexpected|no)[^.]{{0,20}}['\"`]?{role}\b|\b{role} is not one of",
+        rf"{role}.{{0,8}}不支持|不支持.{{0,8}}{role}",
+    )
+    if not refused:
+        return None
+    if role == "system":
+        return replace(profile, system_role="developer" if _says(words, r"developer", r"\bo1\b") else "user")
+    return replace(profile, system_role="system")
+
+
+RULES: tuple[Rule, ...] = (
+    _stream,
+    _tool_choice,
+    _response_format,
+    _output_limit,
+    _parameter,
+    _tools,
+    _images,
+    _reasoning,
+    _extras,
+    _order,
+    _ids,
+    _system_role,
+    _description,
+    _content,
+    _schema,
+)
+"""From the particular to the general; the first that changes something counts."""

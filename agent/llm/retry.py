@@ -1,0 +1,114 @@
+"""Whether to ask again, and when.
+
+Knows which failures pass by themselves, how servers say how long to wait, and when patience ends. Refuses to know
+what a request is.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent.llm.faults import Failure
+
+ATTEMPTS = {
+    "rate_limited": 6,
+    "overloaded": 5,
+    "provider_error": 4,
+    "connection_lost": 3,
+    "incomplete_stream": 3,
+    "malformed_response": 3,
+    "unreachable": 3,
+    "timeout": 3,
+}
+"""How often a request is sent at most when it fails with this; once with anything else."""
+
+MORE_TRIES = 2
+"""The server refused what the model wrote: the model is asked again so often, it chooses other words each time."""
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 20.0
+LONGEST_WAIT_S = 120.0
+"""A server that asks for a longer wait than this is reported instead: the person should decide."""
+
+
+def pause(failure: Failure, attempt: int, jitter: Callable[[], float] = random.random) -> float | None:
+    """Seconds to wait after failed attempt number `attempt` (from 1); None where asking again is no use."""
+    if failure.failed_generation:
+        return 0.0 if attempt <= MORE_TRIES else None
+    if attempt >= ATTEMPTS.get(failure.code, 1) or failure.headers.get("x-should-retry") == "false":
+        return None
+    asked = asked_wait(failure.headers, failure.body, failure.detail)
+    if asked is not None and asked > LONGEST_WAIT_S:
+        return None
+    backoff = min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), LONGEST_PAUSE_S) * (0.75 + 0.5 * jitter())
+    return max(asked, 0.05) + 0.05 if asked is not None else backoff
+
+
+def asked_wait(headers: Mapping[str, str], body: Any, words: str) -> float | None:
+    """Seconds the server asks to wait: by header in milliseconds, seconds or as a date, by body, or in words."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    after = headers.get("retry-after")
+    if after is not None:
+        seconds = _number(after)
+        return seconds if seconds is not None else _until(after)
+    delay = _retry_delay(body)
+    return delay if delay is not None else _in_words(words)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 <= value < 1e9 else None
+
+
+def _until(date: str) -> float | None:
+    """Seconds until an HTTP date; the second it names has begun when that many have passed."""
+    parsed = email.utils.parsedate_tz(date)
+    return max(0.0, email.utils.mktime_tz(parsed) - time.time()) if parsed else None
+
+
+def _retry_delay(body: Any) -> float | None:
+    """Gemini says it in the details: `{"retryDelay": "34s"}`; others as `retry_after`."""
+    if isinstance(body, list):
+        return next((d for d in map(_retry_delay, body) if d is not None), None)
+    if not isinstance(body, Mapping):
+        return None
+    for key in ("retryDelay", "retry_after", "retry_after_seconds"):
+        if key in body:
+            return _number(str(body[key]).removesuffix("s"))
+    return _retry_delay([v for v in body.values() if isinstance(v, (dict, list))])
+
+
+_UNITS = {
+    "ms": 0.001,
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "seconds": 1,
+    "m": 60,
+    "min": 60,
+    "minute": 60,
+    "minutes": 60,
+    "h": 3600,
+}
+_WORDS = re.compile(
+    r"(?:try|retry)\w*(?: again)? (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|seconds?|sec|s|minutes?|min|m|h) ?)+)", re.I
+)
+
+
+def _in_words(words: str) -> float | None:
+    """`Please try again in 7m12.5s.`"""
+    found = _WORDS.search(words)
+    if not found:
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?) ?(ms|seconds?|sec|s|minutes?|min|m|h)", found.group(1), re.I)
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)

@@ -1,0 +1,98 @@
+"""From bytes to JSON payloads, whatever the framing.
+
+Knows server-sent events as servers really write them: any line end, with or without the space after `data:`, comments,
+events without their blank line, payloads over several lines, plain JSON where events were asked for, one JSON object a
+line. Refuses to know what a payload means.
+
+An own decoder, because the payload has to be found in all of these and the usual libraries know only the first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+DONE = "[DONE]"
+"""What `feed` gives for the marker that ends a stream."""
+
+BOM = "\ufeff"
+
+
+class Unreadable(ValueError):
+    """A payload that looks like JSON and is none."""
+
+
+class EventStream:
+    """Feed it bytes as they come; it gives payloads (objects, or DONE) as soon as they are whole."""
+
+    def __init__(self) -> None:
+        self.stray: list[str] = []
+        """Lines that are neither an event nor JSON, such as an HTML page: words for an error message."""
+        self._rest = b""
+        self._data: list[str] = []
+        self._body: list[str] = []
+
+    def feed(self, piece: bytes) -> list[Any]:
+        """Payloads completed by this piece. Raises Unreadable for an event whose JSON is broken."""
+        lines = (self._rest + piece).splitlines(keepends=True)
+        # A line without its end waits; so does one that ends in CR, whose LF may be in the next piece.
+        self._rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        payloads: list[Any] = []
+        for line in lines:
+            self._line(line.decode("utf-8", "replace").rstrip("\r\n"), payloads)
+        return payloads
+
+    def close(self) -> list[Any]:
+        """What is left when the stream has ended, also without a last line end."""
+        payloads: list[Any] = []
+        for line in self._rest.splitlines():
+            self._line(line.decode("utf-8", "replace"), payloads)
+        self._rest = b""
+        self.stray += self._data  # an event that was cut off
+        body = "\n".join(self._body).strip()
+        if body:
+            try:
+                payloads.append(json.loads(body, strict=False))
+            except ValueError:
+                self.stray.append(body)
+        return payloads
+
+    def _line(self, line: str, payloads: list[Any]) -> None:
+        line = line.removeprefix(BOM)
+        if line.startswith("data:"):
+            data = line[6:] if line.startswith("data: ") else line[5:]
+            if not self._data and self._whole(data, payloads):
+                return
+            self._data.append(data)
+            if len(self._data) > 1 and self._whole("\n".join(self._data), payloads):
+                self._data.clear()
+        elif not line.strip():
+            self._end_event(payloads)
+        elif line.startswith(":") or line.partition(":")[0] in ("event", "id", "retry"):
+            return
+        elif self._body or not (line.startswith("{") and self._whole(line, payloads)):
+            self._body.append(line)
+
+    def _whole(self, data: str, payloads: list[Any]) -> bool:
+        """Take a payload that is complete as it stands, without waiting for a blank line."""
+        stripped = data.strip()
+        if stripped == DONE:
+            payloads.append(DONE)
+            return True
+        if stripped.startswith(("{", "[")):
+            try:
+                payloads.append(json.loads(stripped, strict=False))
+            except ValueError:
+                return False
+            return True
+        return not stripped
+
+    def _end_event(self, payloads: list[Any]) -> None:
+        if not self._data:
+            return
+        data = "\n".join(self._data).strip()
+        self._data.clear()
+        if data.startswith(("{", "[")):
+            raise Unreadable(data)
+        if data:
+            self.stray.append(data)

@@ -1,0 +1,162 @@
+"""The sessions of this process, and those that are kept. Every access names the owner, and only the owner's are found.
+
+A session is read from the store when somebody opens it, and leaves memory again when nobody looks at it and nothing
+runs. Knows which sessions are alive. Refuses to know how they are kept and what happens in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from agent.errors import Refused
+from agent.exchange import export_lines, import_lines
+from agent.log import EventLog
+from agent.store import Found, Kept, Store, Summary
+from agent.store.store import NO_SESSION
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+Build = Callable[[str, str, EventLog], "Session"]
+"""Makes a session of its owner, its id and its log: the app knows the agent and the folders."""
+
+IDLE_SECONDS = 900.0
+"""How long a session stays in memory that nobody looks at."""
+
+
+class Sessions:
+    """Belongs to one event loop. Without a store, sessions live as long as the process and are added by hand."""
+
+    def __init__(self, store: Store | None = None, build: Build | None = None) -> None:
+        self._store, self._build = store, build
+        self._by_id: dict[str, Session] = {}
+        self._used: dict[str, float] = {}
+
+    def create(self, owner: str) -> Session:
+        """A new session. It is kept from its first event on."""
+        store, build = self._kept()
+        session_id = secrets.token_urlsafe(16)
+        return self.add(build(owner, session_id, EventLog(sink=store.journal(owner, session_id))))
+
+    def add(self, session: Session) -> Session:
+        self.sweep()
+        self._by_id[session.id] = session
+        self._used[session.id] = time.monotonic()
+        return session
+
+    def get(self, owner: str, session_id: str) -> Session:
+        """The live session, read from the store if it has to be: `open` does that without keeping others waiting.
+
+        Raises Refused for an unknown session and for another's alike: the answer must not tell which.
+        """
+        session = self._by_id.get(session_id)
+        if session is None and self._store is not None:
+            session = self._wake(self._store.load(owner, session_id))
+        if session is None or not _same(session.owner, owner):
+            raise Refused(NO_SESSION)
+        self._used[session_id] = time.monotonic()
+        return session
+
+    async def open(self, owner: str, session_id: str) -> Session:
+        """As `get`, but a log that has to be read is read in a thread."""
+        if session_id not in self._by_id and self._store is not None:
+            kept = await asyncio.to_thread(self._store.load, owner, session_id)
+            if session_id not in self._by_id:
+                self._wake(kept)
+        return self.get(owner, session_id)
+
+    def of(self, owner: str) -> list[Session]:
+        """The owner's sessions that are in memory, the newest first."""
+        return [s for s in reversed(self._by_id.values()) if _same(s.owner, owner)]
+
+    def summaries(self, owner: str) -> list[Summary]:
+        """All of the owner's sessions in which something was said: the pinned ones first, then by the latest change."""
+        store, _ = self._kept()
+        return store.summaries(owner)
+
+    def search(self, owner: str, query: str, limit: int = 50) -> list[Found]:
+        """Where the owner's sessions say all words of `query`; the latest first."""
+        store, _ = self._kept()
+        return store.search(owner, query, limit)
+
+    def rename(self, owner: str, session_id: str, title: str) -> None:
+        """Raises Refused for an empty title, and where the owner has no such session."""
+        store, _ = self._kept()
+        store.rename(owner, session_id, title)
+
+    def pin(self, owner: str, session_id: str, pinned: bool = True) -> None:
+        """Raises Refused where the owner has no such session."""
+        store, _ = self._kept()
+        store.pin(owner, session_id, pinned)
+
+    async def delete(self, owner: str, session_id: str) -> None:
+        """Stop it and put it out of sight; `undelete` brings it back until the store is purged. Raises Refused."""
+        session = self.get(owner, session_id)
+        await session.close()
+        self._forget(session_id)
+        if len(session.log) and self._store is not None:
+            self._store.delete(owner, session_id)
+
+    def undelete(self, owner: str, session_id: str) -> None:
+        """Raises Refused where the owner has not deleted such a session, or it is purged."""
+        store, _ = self._kept()
+        store.undelete(owner, session_id)
+
+    async def export(self, owner: str, session_id: str) -> str:
+        """The whole session as one file, without secrets: see `agent/exchange.py`. Raises Refused."""
+        session = await self.open(owner, session_id)
+        store, _ = self._kept()
+        title = store.summary(owner, session_id).title if len(session.log) else ""
+        entries = session.log.since(0)
+        return await asyncio.to_thread(lambda: "".join(export_lines(title, entries, store.scrub)))
+
+    async def import_(self, owner: str, content: bytes) -> Session:
+        """A new session of this owner from such a file. Raises Refused with what is wrong with it."""
+        store, _ = self._kept()
+        session_id = secrets.token_urlsafe(16)
+
+        def keep() -> None:
+            imported = import_lines(content, time.time())
+            store.journal(owner, session_id).take_over(imported.entries)
+            if imported.title.strip():
+                store.rename(owner, session_id, imported.title)
+
+        await asyncio.to_thread(keep)
+        return await self.open(owner, session_id)
+
+    def sweep(self, idle: float = IDLE_SECONDS) -> int:
+        """Let go of sessions that nobody asked for in `idle` seconds, where nobody follows and nothing runs."""
+        before = time.monotonic() - idle
+        resting = [s for s in self._by_id.values() if not s.busy and not s.log.followed]
+        gone = [s.id for s in resting if self._used[s.id] <= before] if self._store is not None else []
+        for session_id in gone:
+            self._forget(session_id)
+        return len(gone)
+
+    async def stop_all(self, sessions: Iterable[Session] | None = None) -> None:
+        """End every running turn and every process in the background, for a shutdown."""
+        await asyncio.gather(*(session.close() for session in (sessions or list(self._by_id.values()))))
+
+    # ------------------------------------------------------------------ inside
+
+    def _kept(self) -> tuple[Store, Build]:
+        if self._store is None or self._build is None:
+            raise TypeError("these sessions have no store")
+        return self._store, self._build
+
+    def _wake(self, kept: Kept) -> Session:
+        _, build = self._kept()
+        session = self.add(build(kept.owner, kept.id, EventLog(kept.entries, kept.journal)))
+        session.recover()
+        return session
+
+    def _forget(self, session_id: str) -> None:
+        del self._by_id[session_id], self._used[session_id]
+
+
+def _same(one: str, other: str) -> bool:
+    return secrets.compare_digest(one.encode(), other.encode())

@@ -1,0 +1,108 @@
+"""Whose side a failure is on, in the words of many servers; and no key in any of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agent.errors import FAULT_CODES, ContentFiltered, ContextOverflow, ModelError
+from agent.llm.faults import MESSAGES, Failure, Scrubber, from_payload, from_response, times_too_long
+
+KEY = "sk-abcdef0123456789xyz"
+SCRUB = Scrubber(KEY)
+
+RESPONSES: list[tuple[int, Any, str]] = [
+    (401, {"error": {"message": f"Incorrect API key provided: {KEY}."}}, "wrong_key"),
+    (401, {"error": {"message": "Incorrect API key provided: sk-abc***********9xyz."}}, "wrong_key"),
+    (400, [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}], "wrong_key"),
+    (403, {"error": {"message": "Country, region, or territory not supported"}}, "forbidden"),
+    (402, {"error": {"message": "Insufficient Balance"}}, "quota_exhausted"),
+    (429, {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}, "quota_exhausted"),
+    (429, {"error": {"code": "1113", "message": "您的账户已欠费，请充值后重试"}}, "quota_exhausted"),
+    (403, {"error": {"message": "Your credit balance is too low"}}, "quota_exhausted"),
+    (400, {"code": "Arrearage", "message": "Access denied, please make sure your account is in good standing."}, "quota_exhausted"),
+    (429, {"error": {"message": "Rate limit reached for requests"}}, "rate_limited"),
+    (429, [{"error": {"status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for metric: requests per minute"}}], "rate_limited"),
+    (404, {"error": {"code": "model_not_found", "message": "The model `x` does not exist"}}, "unknown_model"),
+    (404, {"error": {"message": 'model "x" not found, try pulling it first'}}, "unknown_model"),
+    (400, {"error": {"message": "x is not a valid model ID"}}, "unknown_model"),
+    (404, "<html><title>404 Not Found</title></html>", "malformed_response"),
+    (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded"),
+    (503, "Service Unavailable", "overloaded"),
+    (502, "<html>bad gateway</html>", "provider_error"),
+    (500, {"error": {"message": "Internal error"}}, "provider_error"),
+    (504, "", "provider_error"),
+    (413, "<html>Request Entity Too Large</html>", "context_overflow"),
+    (400, {"error": {"message": "This model's maximum context length is 4096 tokens. You requested 9000."}}, "context_overflow"),
+    (400, {"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}, "context_overflow"),
+    (400, {"error": {"message": "The input token count (9056) exceeds the maximum number of tokens allowed (4096)."}}, "context_overflow"),
+    (400, {"error": {"message": "Range of input length should be [1, 30720]"}}, "context_overflow"),
+    (400, {"error": {"message": "输入内容过长，超过模型上下文长度"}}, "context_overflow"),
+    (413, {"error": {"message": "Request too large for model: tokens per minute (TPM): Limit 6000, Requested 9000"}}, "context_overflow"),
+    (500, {"error": {"type": "exceed_context_size_error", "message": "the request exceeds the available context size"}}, "context_overflow"),
+    (400, {"error": {"code": "content_filter", "message": "ResponsibleAIPolicyViolation"}}, "content_filtered"),
+    (400, {"error": {"code": "data_inspection_failed", "message": "Input data may contain inappropriate content."}}, "content_filtered"),
+    (400, {"error": {"message": "I like turtles"}}, "bad_request"),
+    (422, {"detail": [{"loc": ["body", "x"], "msg": "field required"}]}, "bad_request"),
+]  # fmt: skip
+# ruff: noqa: E501 servers' own words
+
+
+@pytest.mark.parametrize(("status", "body", "code"), RESPONSES)
+def test_a_refusal_is_understood(status: int, body: Any, code: str) -> None:
+    failure = from_response(status, {}, body if isinstance(body, str) else json.dumps(body), SCRUB)
+    assert failure.code == code
+    assert KEY not in failure.detail and "9xyz" not in failure.detail
+    stop = failure.stop("api.example.com")
+    assert stop.fault is not None and "api.example.com" in str(stop) + "api.example.com"
+    assert KEY not in repr(stop.fault)
+
+
+PAYLOADS: list[tuple[Any, str | None]] = [
+    ({"error": "boom"}, "provider_error"),
+    ({"error": {"message": "x", "code": 429}}, "rate_limited"),
+    ({"error": {"message": "upstream went away", "code": 502}, "choices": [{"delta": {}}]}, "provider_error"),
+    ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded"),
+    ({"object": "error", "message": "context length exceeded", "code": 400}, "context_overflow"),
+    ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "quota_exhausted"),
+    ({"detail": "Internal"}, "provider_error"),
+    ({"success": False, "errors": [{"message": "bad"}]}, "provider_error"),
+    ([{"error": {"message": "x"}}], "provider_error"),
+    ({"choices": []}, None),
+    ({"choices": [], "usage": {}}, None),
+    ({"choices": [{"delta": {"content": "x"}}], "error": None}, None),
+    ({"base_resp": {"status_code": 0, "status_msg": ""}, "choices": [{}]}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("payload", "code"), PAYLOADS)
+def test_an_error_inside_a_stream_is_found(payload: Any, code: str | None) -> None:
+    failure = from_payload(payload, SCRUB)
+    assert (failure.code if failure else None) == code
+
+
+def test_every_class_has_words_and_a_place() -> None:
+    known = {code for code in FAULT_CODES if code not in ("disk_full", "bug")}
+    assert set(MESSAGES) >= known & set(MESSAGES)
+    for code in MESSAGES:
+        stop = Failure(code, "x").stop("here")
+        assert isinstance(stop, (ModelError, ContentFiltered)) and stop.fault is not None and stop.fault.detail == "x"
+
+
+def test_a_key_without_a_known_look_is_scrubbed_too() -> None:
+    scrub = Scrubber("zq7.weird/key+value==")
+    assert "weird" not in scrub("you sent zq7.weird/key+value==")
+    assert "ue==" not in scrub("you sent zq7.w****ue==")
+    assert repr(Scrubber(KEY)).find(KEY) == -1
+
+
+def test_how_much_too_long() -> None:
+    assert times_too_long("request (9056 tokens) exceeds the available context size (4096 tokens)") == pytest.approx(
+        2.21, 0.01
+    )
+    assert times_too_long("HTTP 400: too long") == 2.0
+    stop = Failure("context_overflow", "prompt is too long: 210000 tokens > 200000 maximum").stop("x")
+    assert isinstance(stop, ContextOverflow) and stop.times_too_long == pytest.approx(1.05)

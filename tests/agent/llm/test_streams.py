@@ -1,0 +1,173 @@
+"""Any stream, split anywhere, in any legal order, cut anywhere: transcript and requests stay valid."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.agent import Agent
+from agent.limits import Limits
+from agent.llm.arguments import read_arguments
+from agent.llm.client import ChatServer, OpenAIModel
+from agent.llm.connection import Connection
+from agent.llm.sse import EventStream
+from agent.log import dump_entry
+from agent.messages import AssistantMessage, ToolMessage
+from agent.requests import rebuild
+from agent.session import Session
+from agent.tool import Effect, Tool, Toolbox
+from tests.agent.llm.serving import DONE, KEY, TOOLS, delta, event
+from tests.wire.replay import request_problems
+
+NAMES = [tool.name for tool in TOOLS]
+TEXT = st.text(max_size=30)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A reply a server might stream."""
+
+    text: str
+    reasoning: str
+    calls: tuple[tuple[str, str], ...]
+    ids: bool
+    indexes: bool
+    interleaved: bool
+    finish: str | None
+    done: bool
+    cut: float
+    """How much of it arrives."""
+
+
+ARGUMENTS = st.one_of(
+    st.fixed_dictionaries({"city": TEXT}).map(json.dumps),
+    st.fixed_dictionaries({"path": TEXT, "content": TEXT}).map(json.dumps),
+    st.text(max_size=15),
+)
+PLANS = st.builds(
+    Planned,
+    text=TEXT,
+    reasoning=TEXT,
+    calls=st.lists(st.tuples(st.sampled_from([*NAMES, "unknown tool", ""]), ARGUMENTS), max_size=3).map(tuple),
+    ids=st.booleans(),
+    indexes=st.booleans(),
+    interleaved=st.booleans(),
+    finish=st.sampled_from(["stop", "tool_calls", "length", "content_filter", "", None]),
+    done=st.booleans(),
+    cut=st.sampled_from([1.0, 1.0, 1.0, 0.3, 0.6, 0.9]),
+)
+
+
+def stream_of(plan: Planned, draw_size: int) -> bytes:
+    """The bytes of a reply: pieces of `draw_size` characters, calls one after another or by turns."""
+    chunks: list[dict[str, Any]] = []
+    pieces = [plan.reasoning[i : i + draw_size] for i in range(0, len(plan.reasoning), draw_size)]
+    chunks += [delta(reasoning_content=piece) for piece in pieces]
+    chunks += [delta(content=plan.text[i : i + draw_size]) for i in range(0, len(plan.text), draw_size)]
+    rows = [call_chunks(number, name, text, plan, draw_size) for number, (name, text) in enumerate(plan.calls)]
+    if plan.interleaved and (plan.ids or plan.indexes):
+        longest = max(map(len, rows), default=0)
+        chunks += [row[i] for i in range(longest) for row in rows if i < len(row)]
+    else:
+        chunks += [chunk for row in rows for chunk in row]
+    if plan.finish is not None:
+        chunks.append(delta(plan.finish))
+    data = "".join(map(event, chunks)).encode() + (DONE.encode() if plan.done else b"")
+    return data[: int(len(data) * plan.cut)]
+
+
+def call_chunks(number: int, name: str, arguments: str, plan: Planned, size: int) -> list[dict[str, Any]]:
+    marks: dict[str, Any] = {"id": f"c{number}"} if plan.ids else {}
+    marks |= {"index": number} if plan.indexes else {}
+    opening = {**marks, "function": {"name": name, "arguments": ""}}
+    rest = [{**marks, "function": {"arguments": arguments[i : i + size]}} for i in range(0, len(arguments), size)]
+    return [delta(tool_calls=[entry]) for entry in [opening, *rest]]
+
+
+class Scripted(Connection):
+    """A connection whose server says what is planned, then that it is done."""
+
+    def __init__(self, server: ChatServer, streams: list[bytes], size: int) -> None:
+        super().__init__(server)
+        self.bodies: list[Mapping[str, Any]] = []
+        self._streams = streams
+        self._size = size
+
+    @asynccontextmanager
+    async def send(self, body: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        self.bodies.append(json.loads(json.dumps(body)))
+        last = event(delta(content="That is all.")) + event(delta("stop")) + DONE
+        yield Recorded(self._streams.pop(0) if self._streams else last.encode(), self._size)
+
+
+class Recorded:
+    """An answer that is there already."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.ended = False
+        self.stray: list[str] = []
+        self._pieces = [data[i : i + size] for i in range(0, len(data), size)]
+
+    async def payloads(self) -> AsyncGenerator[list[Any], None]:
+        events = EventStream()
+        for piece in self._pieces:
+            yield events.feed(piece)
+        yield events.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(PLANS, min_size=1, max_size=3), st.integers(1, 12), st.integers(1, 50))
+def test_the_transcript_stays_valid(plans: list[Planned], chars: int, size: int) -> None:
+    executed: list[dict[str, Any]] = []
+
+    async def run(context: Any, **arguments: Any) -> str:
+        executed.append(arguments)
+        return "ok"
+
+    async def scenario(folder: Path) -> tuple[Session, Scripted]:
+        server = ChatServer("http://127.0.0.1:1/v1", KEY, "m", protocol="tools")
+        connection = Scripted(server, [stream_of(plan, chars) for plan in plans], size)
+        tools = [Tool.from_schema(t.name, t.description, t.parameters, Effect.WRITE, run) for t in TOOLS]
+        agent = Agent(OpenAIModel(server, connection), Toolbox(tools), limits=Limits(max_steps=6))
+        session = Session(agent, folder, folder)
+        for text in ("go", "and now?"):
+            session.send(text)
+            await asyncio.wait_for(session.wait(), 60)
+        return session, connection
+
+    with tempfile.TemporaryDirectory() as folder:
+        session, connection = asyncio.run(scenario(Path(folder)))
+    for body in connection.bodies:
+        assert request_problems(json.dumps(body)) == []
+    assert list(rebuild(entry.event for entry in session.log.since(0))) == connection.bodies
+    assert_valid(session.transcript.messages)
+    json.dumps([dump_entry(entry) for entry in session.log.since(0)], ensure_ascii=False, allow_nan=False).encode()
+    meant = [read_arguments(arguments).value for plan in plans for _, arguments in plan.calls]
+    assert all(arguments in [*meant, {}] for arguments in executed)
+
+
+def assert_valid(messages: list[Any]) -> None:
+    """Each call has exactly one result, at once."""
+    owed: list[str] = []
+    seen: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            owed.remove(message.call_id)
+            continue
+        assert not owed
+        if isinstance(message, AssistantMessage):
+            owed = [call.id for call in message.tool_calls]
+            assert len(set(owed)) == len(owed) and not seen & set(owed) and all(owed)
+            seen.update(owed)
+            for call in message.tool_calls:
+                assert isinstance(json.loads(call.arguments), dict)
+    assert not owed
