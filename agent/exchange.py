@@ -128,7 +128,7 @@ def import_lines(content: bytes, at: float, file_names: bool = False) -> Importe
     if len(content) > MAX_BYTES:
         raise Refused(f"the file is larger than {MAX_BYTES >> 20} MB")
     first, *lines = content.splitlines()[: MAX_ENTRIES + 2] or [b""]
-    header = _header(first)
+    header = read_header(first)
     if len(lines) != header.entries or len(lines) > MAX_ENTRIES:
         raise Refused("the file is cut off, or has too many lines")
     if not lines:
@@ -150,7 +150,8 @@ def import_lines(content: bytes, at: float, file_names: bool = False) -> Importe
 # ---------------------------------------------------------------------- one line
 
 
-def _header(line: bytes) -> Header:
+def read_header(line: bytes) -> Header:
+    """The header from a file's first line. Raises Refused for what is none, and for a newer format."""
     try:
         header = Header.model_validate_json(line)
     except ValidationError:

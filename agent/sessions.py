@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.errors import Refused
 from agent.exchange import export_lines, import_lines
-from agent.log import EventLog
+from agent.log import Entry, EventLog
 from agent.store import Found, Kept, Store, Summary
 from agent.store.store import NO_SESSION
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 Build = Callable[[str, str, EventLog], "Session"]
 """Makes a session of its owner, its id and its log: the app knows the agent and the folders."""
+
+HOME_OWNER = "local"
+"""The owner of what is said in an app that only its own machine can reach, on its page and in its terminals. No visitor
+of a page that others reach can be called so: their ids are longer."""
+
+Tell = Callable[[str, Sequence[Entry], Callable[[str], str]], str]
+"""Makes a text of a session's title and its entries; the function takes the secrets out of a text."""
 
 IDLE_SECONDS = 900.0
 """How long a session stays in memory that nobody looks at."""
@@ -40,6 +47,7 @@ class Sessions:
         """A new session. It is kept from its first event on."""
         store, build = self._kept()
         session_id = secrets.token_urlsafe(16)
+        store.hold(session_id)
         return self.add(build(owner, session_id, EventLog(sink=store.journal(owner, session_id))))
 
     def add(self, session: Session) -> Session:
@@ -51,11 +59,12 @@ class Sessions:
     def get(self, owner: str, session_id: str) -> Session:
         """The live session, read from the store if it has to be: `open` does that without keeping others waiting.
 
-        Raises Refused for an unknown session and for another's alike: the answer must not tell which.
+        Raises Refused for an unknown session and for another's alike: the answer must not tell which. Raises it, too,
+        for one that is alive in another process.
         """
         session = self._by_id.get(session_id)
         if session is None and self._store is not None:
-            session = self._wake(self._store.load(owner, session_id))
+            session = self._wake(self._load(self._store, owner, session_id))
         if session is None or not _same(session.owner, owner):
             raise Refused(NO_SESSION)
         self._used[session_id] = time.monotonic()
@@ -64,7 +73,7 @@ class Sessions:
     async def open(self, owner: str, session_id: str) -> Session:
         """As `get`, but a log that has to be read is read in a thread."""
         if session_id not in self._by_id and self._store is not None:
-            kept = await asyncio.to_thread(self._store.load, owner, session_id)
+            kept = await asyncio.to_thread(self._load, self._store, owner, session_id)
             if session_id not in self._by_id:
                 self._wake(kept)
         return self.get(owner, session_id)
@@ -108,11 +117,14 @@ class Sessions:
 
     async def export(self, owner: str, session_id: str) -> str:
         """The whole session as one file, without secrets: see `agent/exchange.py`. Raises Refused."""
+        return await self.told(owner, session_id, lambda *session: "".join(export_lines(*session)))
+
+    async def told(self, owner: str, session_id: str, tell: Tell) -> str:
+        """What `tell` makes of the whole session, in a thread. Raises Refused, also what `tell` raises."""
         session = await self.open(owner, session_id)
         store, _ = self._kept()
         title = store.summary(owner, session_id).title if len(session.log) else ""
-        entries = session.log.since(0)
-        return await asyncio.to_thread(lambda: "".join(export_lines(title, entries, store.scrub)))
+        return await asyncio.to_thread(tell, title, session.log.since(0), store.scrub)
 
     async def import_(self, owner: str, content: bytes) -> Session:
         """A new session of this owner from such a file. Raises Refused with what is wrong with it."""
@@ -148,6 +160,12 @@ class Sessions:
             raise TypeError("these sessions have no store")
         return self._store, self._build
 
+    def _load(self, store: Store, owner: str, session_id: str) -> Kept:
+        """Read a session's log. It is held first: a log that another process writes would be old at once."""
+        store.summary(owner, session_id)
+        store.hold(session_id)
+        return store.load(owner, session_id)
+
     def _wake(self, kept: Kept) -> Session:
         _, build = self._kept()
         session = self.add(build(kept.owner, kept.id, EventLog(kept.entries, kept.journal)))
@@ -156,6 +174,8 @@ class Sessions:
 
     def _forget(self, session_id: str) -> None:
         del self._by_id[session_id], self._used[session_id]
+        if self._store is not None:
+            self._store.release(session_id)
 
 
 def _same(one: str, other: str) -> bool:

@@ -28,9 +28,11 @@ MOST_REMINDERS = 2
 
 REMINDER = "That was not what I asked for. Reply with exactly one JSON object and nothing else: {tool}, or {final}"
 ANSWER_NOW = (
-    "Now answer me in words, in my language. Rely on the results above; where they do not say something, say that you "
-    "do not know it."
+    "Now answer me in words. Rely on the results above; where they do not say something, say that you do not know it."
 )
+ANSWER_NOW_ZH = "现在请用中文回答我。以上面的结果为准；结果里没有的，就说不知道。"
+"""Small models answer in the language of the last sentence they read."""
+_HAN = re.compile("[\u4e00-\u9fff]")
 _FINAL_WORDS = ("final", "final_answer", "finalanswer", "answer", "none", "finish", "done", "respond", "reply")
 _TOOL_WORDS = ("tool", "tool_call", "call", "use_tool", "function")
 _ANSWER_KEYS = ("answer", "text", "content", "message", "response", "output", "action_input", "final_answer", "final")
@@ -110,7 +112,8 @@ def form_for(profile: Profile) -> Form:
 
 def answer(request: Request, profile: Profile) -> tuple[Request, dict[str, Any]]:
     """The request for the answer, and the parameters that go with it."""
-    now = UserMessage(ANSWER_NOW, source="glassloop")
+    said = next((m.text for m in reversed(request.messages) if isinstance(m, UserMessage) and m.source == "person"), "")
+    now = UserMessage(ANSWER_NOW_ZH if _HAN.search(said) else ANSWER_NOW, source="glassloop")
     system = "" if profile.short_prompts else request.system
     parameters = {"repeat_penalty": 1.1} if profile.short_prompts else {}
     return Request(system, (*_spoken(request.messages, form_for(profile)), now)), parameters

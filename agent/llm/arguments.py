@@ -62,6 +62,9 @@ def read_arguments(text: str) -> Arguments:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         reading.note("arguments repaired: taken out of a list")
         value = value[0]
+    if value == []:
+        reading.note("arguments repaired: an empty list stood for no arguments")
+        value = {}
     if not isinstance(value, dict):
         return Arguments(None, fault=_fault(text))
     return Arguments(_strict(sound_json(value), reading), tuple(reading.repairs))

@@ -7,6 +7,8 @@ in `calls.py`, calls written as text are found in `textcalls.py`.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,6 +17,7 @@ from typing import Any
 from agent.events import CallDelta, Finish, ReasoningDelta, Replied, TextDelta, Usage
 from agent.llm.arguments import read_arguments
 from agent.llm.calls import CallPieces, OpenCall, Piece
+from agent.llm.dialects import call_in_name
 from agent.llm.faults import Failure, Scrubber, from_payload
 from agent.llm.finish import Ending, read_finish
 from agent.llm.ids import fresh_id
@@ -32,6 +35,7 @@ SIGNED_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content", "thoug
 _TOKENS_AT_END = re.compile(
     r"(?:<\|(?:im_end|eot_id|eom_id|end|endoftext|return)\|>|</s>|<end_of_turn>|<｜end▁of▁sentence｜>)+\s*$"
 )
+_HEADER = re.compile(r"^\s*<\|start_header_id\|>\w+<\|end_header_id\|>|^\s*<\|im_start\|>assistant\n")
 _CUT = (
     "This call was cut off at the output limit, so it did not run. Make it shorter, for example by doing the work in "
     "several smaller calls."
@@ -57,6 +61,7 @@ class Assembly:
         self._reasoning: list[str] = []
         self._reasoning_field = ""
         self._fields: dict[str, Any] = {}
+        self._index: Any = None
         self._pieces = CallPieces(names)
         self._text_joiner, self._reasoning_joiner = Joiner(), Joiner()
         self._thinking = ThinkSplitter()
@@ -74,9 +79,15 @@ class Assembly:
         self._facts(payload)
         events: list[ModelEvent] = []
         for choice in payload.get("choices") or ():
-            if isinstance(choice, Mapping) and choice.get("index") in (0, None):
+            if isinstance(choice, Mapping) and self._is_ours(choice.get("index")):
                 self._choice(choice, events)
         return events
+
+    def _is_ours(self, index: Any) -> bool:
+        """One answer was asked for: the one that begins first. Its number need not be 0."""
+        if self._index is None:
+            self._index = index
+        return index is None or index == self._index
 
     def _facts(self, payload: Mapping[str, Any]) -> None:
         if isinstance(model := payload.get("model"), str) and model:
@@ -97,6 +108,8 @@ class Assembly:
 
     def _delta(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
         content = delta.get("content")
+        if isinstance(content, (int, float)):  # a gateway took a token of digits for a number
+            content = json.dumps(content)
         if isinstance(content, str):
             if len(delta) > 1:
                 self._think(delta, events)
@@ -119,7 +132,7 @@ class Assembly:
         for entry in calls if isinstance(calls, list) else [calls] if isinstance(calls, Mapping) else []:
             if isinstance(entry, Mapping):
                 self._piece(Piece.read(entry), events)
-        if isinstance(old := delta.get("function_call"), Mapping):
+        if not calls and isinstance(old := delta.get("function_call"), Mapping):
             self._piece(Piece.read({"function": old}), events)
         for name in SIGNED_FIELDS:
             if value := delta.get(name):
@@ -127,10 +140,16 @@ class Assembly:
 
     def _think(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
         for name in REASONING_FIELDS:
-            if isinstance(text := delta.get(name), str) and text:
+            text = delta.get(name)
+            if isinstance(text, list):
+                text = "".join(part for _, part in _parts(text))
+            if isinstance(text, str) and text:
                 self._reasoning_field = self._reasoning_field or name
                 self._reason(self._reasoning_joiner.feed(text), events)
                 return
+        if not self._reasoning_field:  # some servers send the details and nothing else
+            for text in _detail_texts(delta.get("reasoning_details")):
+                self._reason(self._reasoning_joiner.feed(text), events)
 
     def _reason(self, text: str, events: list[ModelEvent]) -> None:
         if text:
@@ -197,7 +216,7 @@ class Assembly:
             code = "overloaded" if self.ended == "overloaded" else "provider_error"
             raise Failure(code, "the server ended its answer with an error")
         calls = self._native_calls() or self._text_calls()
-        text = _TOKENS_AT_END.sub("", "".join(self._text)).strip()
+        text = _TOKENS_AT_END.sub("", _HEADER.sub("", "".join(self._text))).strip()
         reasoning = "".join(self._reasoning).strip()
         extra: dict[str, Any] = {}
         if self._reasoning_field:
@@ -222,8 +241,12 @@ class Assembly:
         return [self._native_call(call, last=call is opened[-1]) for call in opened]
 
     def _native_call(self, call: OpenCall, last: bool) -> ToolCall:
-        call.pieces.append(call.joiner.close())
-        made = self._finished(call.name, call.arguments, call.id, last, extra=call.extra)
+        if rest := call.joiner.close():
+            call.take(rest)
+        name, arguments = call.name, call.arguments
+        if arguments.strip() in ("", "{}") and (inside := call_in_name(name, self._names)):
+            name, arguments = inside.name, inside.arguments
+        made = self._finished(name, arguments, call.id, last, extra=call.extra)
         return replace(made, fault=_MIXED) if call.mixed else made
 
     def _text_calls(self) -> list[ToolCall]:
@@ -282,7 +305,7 @@ def read_usage(usage: Any) -> Usage | None:
         value: Any = usage
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
-        return int(value) if isinstance(value, (int, float)) else 0
+        return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0
 
     cached = number("prompt_tokens_details", "cached_tokens") or number("prompt_cache_hit_tokens")
     return Usage(
@@ -307,6 +330,13 @@ def _parts(content: Any) -> Iterable[Part]:
                 yield ("reasoning" if part.get("type") in ("reasoning", "thinking") else "text"), text
             elif isinstance(text, Mapping) and isinstance(text.get("value"), str):
                 yield "text", text["value"]
+
+
+def _detail_texts(details: Any) -> Iterable[str]:
+    for detail in details if isinstance(details, list) else ():
+        text = (detail.get("text") or detail.get("summary")) if isinstance(detail, Mapping) else None
+        if isinstance(text, str):
+            yield text
 
 
 def _same_detail(last: Mapping[str, Any], item: Mapping[str, Any]) -> bool:

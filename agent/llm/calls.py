@@ -16,8 +16,10 @@ from agent.llm.arguments import is_whole
 from agent.llm.names import Names
 from agent.llm.surrogates import Joiner, sound, sound_json
 
-_KNOWN_IN_CALL = {"index", "id", "type", "function", "name", "arguments"}
-_KNOWN_IN_FUNCTION = {"name", "arguments"}
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+"""Where servers put the arguments; the first is the right one."""
+_KNOWN_IN_CALL = {"index", "id", "type", "function", "name", *_ARGUMENTS}
+_KNOWN_IN_FUNCTION = {"name", *_ARGUMENTS}
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,8 @@ class Piece:
     def read(cls, entry: Mapping[str, Any]) -> Piece:
         function = entry.get("function")
         inner: Mapping[str, Any] = function if isinstance(function, Mapping) else entry
-        arguments = inner.get("arguments")
-        if arguments is None:
-            arguments = ""
-        elif not isinstance(arguments, str):
+        arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), "")
+        if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=True)
         index, id_, name = entry.get("index"), entry.get("id"), inner.get("name")
         return cls(
@@ -74,6 +74,15 @@ class OpenCall:
     mixed: bool = False
     """Two indexes took turns in it: what looked like a count of pieces were several calls that nothing tells apart."""
     _last_index: int | None = None
+    _grows: bool = True
+    """Has each piece begun with the whole piece before it?"""
+
+    def take(self, piece: str) -> str:
+        """Add one more piece of the arguments; gives what is new in it."""
+        last = self.pieces[-1] if self.pieces else ""
+        self._grows = self._grows and piece.startswith(last)
+        self.pieces.append(piece)
+        return piece[len(last) :] if self._grows else piece
 
     def count(self, index: int) -> None:
         """Note the index of one more piece. A server that counts pieces never goes back."""
@@ -82,7 +91,10 @@ class OpenCall:
 
     @property
     def arguments(self) -> str:
-        return "".join(self.pieces)
+        """All pieces; where each repeats what came before and only so it can be read, the last of them."""
+        joined = "".join(self.pieces)
+        repeats = self._grows and len(self.pieces) > 1 and not is_whole(joined)
+        return self.pieces[-1] if repeats else joined
 
     @property
     def blank(self) -> bool:
@@ -121,9 +133,7 @@ class CallPieces:
             old = call.extra.get(key)
             call.extra[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
         added = call.joiner.feed(piece.arguments)
-        if added:
-            call.pieces.append(added)
-        return call, added
+        return call, call.take(added) if added else ""
 
     def _open(self, name: str) -> OpenCall:
         call = OpenCall(len(self.calls), name=name)

@@ -140,7 +140,8 @@ class Answer:
         self._handle: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self.ended = False
-        """Set by the reader once the server has said why it ended: from then on only a short while is waited."""
+        """Set by the reader once the server has said why it ended: from then on a lost line loses nothing, and silence
+        is borne only for a short while."""
         self.stray: list[str] = []
 
     async def payloads(self) -> AsyncGenerator[list[Any], None]:
@@ -160,7 +161,7 @@ class Answer:
         except Unreadable as error:
             raise Failure("malformed_response", cut(self._scrub(f"broken JSON: {error}"))) from None
         except httpx2.HTTPError as error:
-            if self._closing is None:
+            if self._closing is None and not self.ended:
                 raise Failure("connection_lost", cut(str(error) or type(error).__name__)) from None
         if self._closing is not None and not self.ended:
             raise Failure("timeout", f"nothing came for {self._allowed:g} seconds")

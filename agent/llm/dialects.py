@@ -28,20 +28,25 @@ _OTHER_KEYS = ("type", "id", "index", "call_id", "tool_call_id", "thought", "tho
 
 _NAME = r"[A-Za-z_][\w.\-:/]*"
 _FUNCTION_TAG = re.compile(
-    rf"<(?:[|｜]?DSML[|｜])?(?:function|invoke|tool_call|function_call|tool)(?:\s+name\s*=\s*|[=(])[\"']?({_NAME})[\"']?\)?"
+    rf"<(?:[|｜]?DSML[|｜]|\w+:)?(?:function|invoke|tool_call|function_call|tool)(?:\s+name\s*=\s*|[=(])[\"']?({_NAME})[\"']?\)?"
 )
-_FUNCTION_END = re.compile(r"</(?:[|｜]?DSML[|｜])?(?:function|invoke|tool|tool_call|function_call)>")
+_FUNCTION_END = re.compile(r"</(?:[|｜]?DSML[|｜]|\w+:)?(?:function|invoke|tool|tool_call|function_call)>")
 _NAME_TAG = re.compile(rf"<({_NAME})>")
 _ANY_TAG = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
 _PYTHON_LIST = re.compile(rf"\[\s*{_NAME}\(")
 _PARAMETER = re.compile(
-    r"<(?:[|｜]?DSML[|｜])?(?:parameter|param|arg)(?:=|\s+name\s*=\s*)[\"']?([^\"'>\s]+)[\"']?(?P<more>[^>]*)>"
-    r"(.*?)(?:</(?:[|｜]?DSML[|｜])?(?:parameter|param|arg)>|(?=<(?:[|｜]?DSML[|｜])?(?:parameter|param|arg)[=\s])"
-    r"|(?=</(?:[|｜]?DSML[|｜])?(?:function|invoke)>)|$)",
+    r"<(?:[|｜]?DSML[|｜]|\w+:)?(?:parameter|param|arg)(?:=|\s+name\s*=\s*)[\"']?([^\"'>\s]+)[\"']?(?P<more>[^>]*)>"
+    r"(.*?)(?:</(?:[|｜]?DSML[|｜]|\w+:)?(?:parameter|param|arg)>|(?=<(?:[|｜]?DSML[|｜]|\w+:)?(?:parameter|param|arg)[=\s])"
+    r"|(?=</(?:[|｜]?DSML[|｜]|\w+:)?(?:function|invoke)>)|$)",
     re.DOTALL,
 )
-_KEY_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|$)", re.DOTALL)
-_KEYED_CALL = re.compile(rf"({_NAME})\s*(?=<arg_key>)")
+_KEY_VALUE = re.compile(
+    r"<(?:\w+_)?arg_key>(.*?)</(?:\w+_)?arg_key>\s*<(?:\w+_)?arg_value>(.*?)(?:</(?:\w+_)?arg_value>|$)", re.DOTALL
+)
+_KEYED_CALL = re.compile(rf"({_NAME})\s*(?=<(?:\w+_)?arg_key>)")
+_NAME_AND_ARGUMENTS = re.compile(
+    rf"<((?:tool_|function_)?name)>\s*({_NAME})\s*</\1>\s*<(arguments|parameters|args|input)>(.*?)</\3>", re.DOTALL
+)
 _NAMED_JSON = re.compile(
     rf"(?:call:|to=)?({_NAME})(?:\s|\[CALL_ID\][\w-]*|\[ARGS\]|<[|｜][^<>]*[|｜]>|```(?:json)?|json\b|code\b|=)*(?=\{{)"
 )
@@ -93,6 +98,8 @@ def read_calls(body: str, names: Names, closed: bool = False) -> tuple[list[Writ
 def _next(text: str, names: Names) -> tuple[list[WrittenCall], str]:
     if found := _FUNCTION_TAG.match(text):
         return _tagged(text, found, names)
+    if found := _NAME_AND_ARGUMENTS.match(text):
+        return [_from_tags(found.group(2), found.group(4).strip(), names)], text[found.end() :]
     if (found := _NAME_TAG.match(text)) and names.real(found.group(1)):
         return _named_by_tag(text, found, names)
     if text[0] in "{[" and not _PYTHON_LIST.match(text):
@@ -134,6 +141,16 @@ def _named_by_tag(text: str, opening: re.Match[str], names: Names) -> tuple[list
     if not closing or _ANY_TAG.sub("", inside).strip():
         raise NoCall(text)
     return [_call(opening.group(1), _typed(opening.group(1), pairs, names))], rest
+
+
+def _from_tags(name: str, inside: str, names: Names) -> WrittenCall:
+    """`<name>name</name><arguments>...</arguments>`: JSON or a tag for each parameter inside."""
+    if inside.startswith("{"):
+        return WrittenCall(name, inside)
+    pairs = dict(_ANY_TAG.findall(inside))
+    if _ANY_TAG.sub("", inside).strip():
+        raise NoCall(inside)
+    return _call(name, _typed(name, pairs, names))
 
 
 def _after_parameters(text: str, start: int) -> int:
@@ -287,6 +304,17 @@ def _call(name: str, arguments: Mapping[str, Any]) -> WrittenCall:
 
 def _arguments_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def call_in_name(name: str, names: Names) -> WrittenCall | None:
+    """A whole call that a server left in the name of one, with tags or brackets; None where it is only a name."""
+    if not re.search(r"arg_key>|[({]", name):
+        return None
+    try:
+        [call], rest = read_calls(name, names)
+    except ValueError:  # NoCall, or several
+        return None
+    return call if not rest.strip() else None
 
 
 def broken_call(body: str) -> WrittenCall | None:

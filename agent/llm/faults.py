@@ -44,6 +44,11 @@ class Failure(Exception):
         """What the model wrote, where the server refused that and not what we sent."""
         return _failed_generation(self.body)
 
+    @property
+    def misread(self) -> bool:
+        """Could the server not read what its own model wrote? The model chooses other words the next time."""
+        return bool(self.failed_generation or _tokens(self.body) & {"tool_use_failed", "output_parse_failed"})
+
     def stop(self, where: str) -> TurnStop:
         """What the loop is told when nothing more can be done. `where` names the server for the person."""
         message = MESSAGES[self.code].format(where=where)
@@ -112,6 +117,8 @@ def from_payload(payload: Any, scrub: Scrubber) -> Failure | None:
         return None
     words, tokens = scrub(_words(found)), _tokens(payload)
     status = next((int(t) for t in tokens if re.fullmatch(r"[45]\d\d", t)), None)
+    if status is None and _BLAMES_US.search(f"{words} {' '.join(tokens)}"):
+        status = 400
     return Failure(_classify(status or 500, words, tokens), cut(words), status, body=payload)
 
 
@@ -198,7 +205,7 @@ def _tokens(value: Any) -> set[str]:
         return set()
     named = {
         str(value[key]).lower()
-        for key in ("code", "type", "status", "error_type", "error_code", "status_code", "reason", "param")
+        for key in ("code", "type", "status", "error_type", "error_code", "status_code", "reason", "param", "quotaId")
         if isinstance(value.get(key), (str, int))
     }
     for inner in value.values():
@@ -216,27 +223,29 @@ def _plain(page: str) -> str:
 _QUOTA = re.compile(
     r"insufficient[_ ](?:quota|balance|credit|funds|user quota)|exceeded your current quota|billing|out of credits?"
     r"|credit balance|no credits?|not enough (?:credit|balance)|arrear|quota (?:is )?exhausted"
-    r"|余额|欠费|额度不足|额度已用"
+    r"|余额|欠费|额度不足|额度已用|free (?:tier|quota)[^.]{0,40}exhausted|allocationquota"
     r"|payment required|spending limit|requires? more credits|purchase",
     re.IGNORECASE,
 )
 _OVERFLOW = re.compile(
     r"context[_ ](?:length|size|window)|maximum context|max(?:imum)?[_ ](?:model|input|prompt|sequence)[_ ]len"
-    r"|(?:input|prompt|request|messages?) (?:is |are |was )?too (?:long|large)|too many (?:input )?tokens"
+    r"|(?:input|prompt|request|messages?)(?: tokens)? (?:is |are |was )?too (?:long|large)|too many (?:input )?tokens"
+    r"|(?:prompt|total tokens)\b.{0,40}exceed\w* (?:the )?max|token count.{0,30}exceed|max_prompt_tokens"
+    r"|inputs`? (?:tokens \+|must have less)|must be at least 1, got -\d"
     r"|exceed\w* (?:the )?(?:available |maximum |model'?s? |max )?(?:context|number of (?:input )?tokens|input|token)"
-    r"|input token count|reduce the length|longer than the model|range of input length"
+    r"|reduce the length|longer than the model|range of input length"
     r"|tokens? (?:in|limit).{0,20}exceed|exceed_context_size|larger than the max"
-    r"|超过.{0,12}(?:长度|上下文|tokens?)|上下文.{0,8}(?:过长|超)|输入.{0,6}过长",
+    r"|超过.{0,12}(?:长度|上下文|tokens?)|上下文.{0,8}(?:过长|超)|输入.{0,6}过长|长度超|超长",
     re.IGNORECASE,
 )
 _FILTERED = re.compile(
     r"content[_ ](?:filter|policy|management)|responsibleaipolicy|data_inspection_failed|inappropriate content"
     r"|moderation|safety (?:system|filter|polic)|sensitive (?:content|words)|content_policy_violation|prohibited"
-    r"|flagged|内容安全|敏感|违规|不安全",
+    r"|flagged|_sensitive\b|内容安全|敏感|违规|不安全",
     re.IGNORECASE,
 )
 _KEY = re.compile(
-    r"api[_ -]?key|invalid[_ ](?:token|authentication)|unauthorized|authenticat|incorrect key"
+    r"api[_ -]?key|secret key|login fail|invalid[_ ](?:token|authentication)|unauthorized|authenticat|incorrect key"
     r"|令牌|无效的?密钥|身份验证",
     re.IGNORECASE,
 )
@@ -253,17 +262,26 @@ _RATE = re.compile(
 )
 
 
+_COMES_BACK = re.compile(r"(?:retry|try again) (?:in|after) \d|per[ _-]?minute", re.IGNORECASE)
+_BLAMES_US = re.compile(
+    r"invalid[_ ]?(?:request|param|argument|api[_ ]?key)|bad[_ ]?request|api key|login fail|_sensitive\b"
+    r"|inspection_failed",
+    re.IGNORECASE,
+)
+"""In an error that came without a status: it would have been one of the 400s."""
+
+
 def _classify(status: int, words: str, tokens: set[str]) -> str:
     """One code for a refusal: first what it says, then what its status says."""
-    text = f"{words} {' '.join(sorted(tokens))}"
+    text = "; ".join([words, *sorted(tokens)])
     quota = bool(_QUOTA.search(text))
+    if status == 429 and _COMES_BACK.search(words) and not any("perday" in token for token in tokens):
+        quota = False  # the words of a used-up account, but it says when there is more
     if status == 402 or (quota and status in (400, 403, 429, 500)) or tokens & {"1113", "1008", "insufficient_quota"}:
         return "quota_exhausted"
     if status == 401 or (status in (400, 403) and _KEY.search(text) and not _OVERFLOW.search(text)):
         return "wrong_key"
-    if _OVERFLOW.search(text) and status in (400, 413, 422, 429, 500):
-        return "context_overflow"
-    if status == 413:
+    if _too_long(status, text):
         return "context_overflow"
     if status == 429 or (_RATE.search(text) and status in (400, 403, 500, 503)):
         return "overloaded" if re.search("overload|engine_overloaded", text) else "rate_limited"
@@ -274,7 +292,15 @@ def _classify(status: int, words: str, tokens: set[str]) -> str:
     return _by_status(status, text)
 
 
+def _too_long(status: int, text: str) -> bool:
+    if status == 429:  # limits by the minute speak of tokens and of exceeding, too; but no waiting makes a request fit
+        return "request too large" in text.lower() or bool(_OVERFLOW.search(text) and not _RATE.search(text))
+    return status == 413 or (status in (400, 422, 500) and bool(_OVERFLOW.search(text)))
+
+
 def _by_status(status: int, text: str) -> str:
+    if re.search(r"harmony|expecting start token|tokens remaining in message header", text, re.IGNORECASE):
+        return "provider_error"  # its own model's tokens, whatever the status says
     if status == 403:
         return "forbidden"
     if status == 404:

@@ -5,6 +5,7 @@ Knows their words. Refuses to believe them where calls say otherwise: that is th
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 Ending = Literal["stop", "length", "content_filter", "error", "overloaded"]
@@ -30,5 +31,5 @@ def read_finish(word: object) -> Ending | None:
     """None where the server said nothing; `stop` for every word that means nothing worse."""
     if not isinstance(word, str) or not word.strip() or word.strip().lower() in ("null", "none"):
         return None
-    folded = word.strip().lower()
-    return next((ending for ending, words in _WORDS.items() if folded in words), "stop")
+    said = set(re.split(r"[\s:;,/]+", word.strip().lower()))  # some add the cause: `content_filter: RECITATION`
+    return next((ending for ending, words in _WORDS.items() if said & words), "stop")

@@ -37,6 +37,8 @@ class Profile:
 
     reasoning_back: bool = False
     """Must the reasoning be sent back beside the calls it led to?"""
+    reasoning_always: bool = False
+    """Also where there was none? Then a blank stands for it."""
     reasoning_field: str = ""
     """In which field; empty: in the one it came in."""
     extras_back: bool = True

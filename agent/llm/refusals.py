@@ -31,11 +31,12 @@ _KNOWN_FIELDS = {"role", "content", "tool_calls", "tool_call_id", "name", "id", 
 
 def learn(profile: Profile, failure: Failure, body: Body) -> Profile | None:
     """The profile that would have been right, or None. `body` is the request that was refused."""
-    if failure.status in (None, 401, 402, 408, 429) or failure.code == "context_overflow":
+    if failure.status in (None, 401, 402, 408, 429):
         return None
     raw = json.dumps(failure.body, ensure_ascii=False, default=str) if failure.body else ""
     words = f"{failure.detail} {raw}"
-    changes = (rule(words, profile, body) for rule in RULES)
+    rules = (_room,) if failure.code == "context_overflow" else RULES
+    changes = (rule(words, profile, body) for rule in rules)
     return next((changed for changed in changes if changed is not None and changed != profile), None)
 
 
@@ -100,6 +101,18 @@ def _most_tokens(words: str, asked: Any) -> int | None:
     )
     value = int(found.group(1)) if found else None
     return value if value and isinstance(asked, int) and value < asked else None
+
+
+def _room(words: str, profile: Profile, body: Body) -> Profile | None:
+    """Too long, but not because of what was said: so much room was asked for the answer that hardly any is left."""
+    asked = body.get(profile.output_limit)
+    if not isinstance(asked, int):
+        return None
+    most = _most_tokens(words, asked) if _says(words, r"max_(?:completion_|new_)?tokens") else None
+    context = re.search(r"context (?:length|size|window)\D{0,40}(\d[\d,]+)", words, re.IGNORECASE)
+    if most is None and context and asked > (size := int(context.group(1).replace(",", ""))) // 2:
+        most = size // 4
+    return replace(profile, most_output_tokens=most) if most else None
 
 
 def _parameter(words: str, profile: Profile, body: Body) -> Profile | None:
@@ -172,6 +185,8 @@ def _reasoning(words: str, profile: Profile, body: Body) -> Profile | None:
     if wanted and not (profile.reasoning_back and profile.extras_back):
         name = "reasoning_content" if field.group() == "reasoning_content" else ""
         return replace(profile, reasoning_back=True, extras_back=True, reasoning_field=name)
+    if wanted and not profile.reasoning_always:
+        return replace(profile, reasoning_always=True)
     if not wanted and profile.reasoning_back and _NOT_TAKEN.search(words):
         return replace(profile, reasoning_back=False)
     return None
@@ -243,6 +258,8 @@ def _system_role(words: str, profile: Profile, body: Body) -> Profile | None:
     if not any(m["role"] == profile.system_role for m in body["messages"]) or profile.system_role == "user":
         return None
     role = profile.system_role
+    if _says(words, r"developer (?:instruction|message|role)s?[^.]{0,30}not"):  # said of both roles
+        return replace(profile, system_role="user")
     refused = _says(
         words,
         rf"['\"`]{role}['\"`][^.]{{0,40}}(?:not|un|invalid)|not support[^.]{{0,20}}['\"`]?{role}\b",

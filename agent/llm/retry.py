@@ -38,9 +38,11 @@ LONGEST_WAIT_S = 120.0
 
 def pause(failure: Failure, attempt: int, jitter: Callable[[], float] = random.random) -> float | None:
     """Seconds to wait after failed attempt number `attempt` (from 1); None where asking again is no use."""
-    if failure.failed_generation:
+    if failure.misread:
         return 0.0 if attempt <= MORE_TRIES else None
     if attempt >= ATTEMPTS.get(failure.code, 1) or failure.headers.get("x-should-retry") == "false":
+        return None
+    if failure.status == 404:  # a page that is not there, whatever it says
         return None
     asked = asked_wait(failure.headers, failure.body, failure.detail)
     if asked is not None and asked > LONGEST_WAIT_S:
@@ -59,7 +61,9 @@ def asked_wait(headers: Mapping[str, str], body: Any, words: str) -> float | Non
         seconds = _number(after)
         return seconds if seconds is not None else _until(after)
     delay = _retry_delay(body)
-    return delay if delay is not None else _in_words(words)
+    if delay is None:
+        delay = _in_words(words)
+    return delay if delay is not None else _new_window(headers)
 
 
 def _number(text: str | None) -> float | None:
@@ -110,5 +114,20 @@ def _in_words(words: str) -> float | None:
     found = _WORDS.search(words)
     if not found:
         return None
-    parts = re.findall(r"(\d+(?:\.\d+)?) ?(ms|seconds?|sec|s|minutes?|min|m|h)", found.group(1), re.I)
+    return _duration(found.group(1))
+
+
+def _duration(text: str) -> float:
+    """`7m12.5s`"""
+    parts = re.findall(r"(\d+(?:\.\d+)?) ?(ms|seconds?|sec|s|minutes?|min|m|h)", text, re.I)
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+
+
+def _new_window(headers: Mapping[str, str]) -> float | None:
+    """When what is used up comes back, by the headers that OpenAI and Groq send with every answer."""
+    waits = [
+        _duration(headers.get(f"x-ratelimit-reset-{kind}", ""))
+        for kind in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{kind}") == "0"
+    ]
+    return max(waits) if any(waits) else None

@@ -23,7 +23,10 @@ _NAME_MAPS = ("properties", "$defs", "definitions", "patternProperties", "depend
 def server_schema(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     """The schema of one object of parameters, as far as this server knows it."""
     plain = profile.schemas == "plain"
-    result: dict[str, Any] = _cut(_inlined(schema, schema) if plain else schema, plain, profile.refused_keywords)
+    whole = {"type": "object", **_inlined(schema, schema)} if plain else schema
+    result: dict[str, Any] = _cut(whole, plain, profile.refused_keywords)
+    if plain and "anyOf" in result:
+        result = _merged(result)
     result.setdefault("type", "object")
     result.setdefault("properties", {})
     return result
@@ -52,7 +55,8 @@ def _cut(schema: Any, plain: bool, refused: frozenset[str]) -> Any:
         if key in refused or (plain and key not in PLAIN_KEYWORDS) or (key == "required" and not value):
             continue
         if key in _NAME_MAPS and isinstance(value, Mapping):
-            result[key] = {name: _cut(item, plain, refused) for name, item in value.items()}
+            nodes = {name: {} if plain and item is True else item for name, item in value.items()}
+            result[key] = {name: _cut(node, plain, refused) for name, node in nodes.items()}
         elif key in ("enum", "required", "default", "const", "examples"):
             result[key] = value
         else:
@@ -61,8 +65,11 @@ def _cut(schema: Any, plain: bool, refused: frozenset[str]) -> Any:
 
 
 def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same meaning in plainer keywords: a list of types as `nullable` or `anyOf`, `const` as `enum`."""
+    """As near as plainer keywords come: `nullable` or `anyOf` for a list of types, `enum` for `const`, one schema for
+    all items, a type on every node, and nothing beside `anyOf`. What gets lost, the tool's own check still knows."""
     result = dict(schema)
+    for part in result.pop("allOf", ()):
+        result = _both(part, result)
     kinds = result.get("type")
     if isinstance(kinds, list):
         others = [kind for kind in kinds if kind != "null"]
@@ -85,6 +92,49 @@ def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
             result["anyOf"] = others
     if "const" in result:
         result.setdefault("enum", [result["const"]])
+    if result.get("type") == "array" or "items" in result:
+        places = result.get("prefixItems") or result.get("items")
+        first = places[0] if isinstance(places, list) and places else places
+        result["items"] = first if isinstance(first, Mapping) else {}
+    if isinstance(branches := result.get("anyOf"), list):
+        shared = {key: result.pop(key) for key in _SHAPE if key in result}
+        result["anyOf"] = [_both(shared, branch) for branch in branches]
+    elif "type" not in result:
+        result["type"] = _kind(result)
+    return result
+
+
+_SHAPE = ("type", "properties", "required", "items", "enum", "minimum", "maximum")
+_KINDS: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number"}
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """The type of a schema that names none; text where anything goes."""
+    if "properties" in schema:
+        return "object"
+    values = schema.get("enum") or [""]
+    return "array" if "items" in schema else _KINDS.get(type(values[0]), "string")
+
+
+def _both(one: Any, other: Any) -> dict[str, Any]:
+    """A schema that asks for both; where they contradict each other the second counts."""
+    one, other = (schema if isinstance(schema, Mapping) else {} for schema in (one, other))
+    result = {**one, **other}
+    if "properties" in one and "properties" in other:
+        result["properties"] = {**one["properties"], **other["properties"]}
+    if "required" in one and "required" in other:
+        result["required"] = list(dict.fromkeys([*one["required"], *other["required"]]))
+    return result
+
+
+def _merged(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """One object instead of several to choose from: parameters are always one. Only what all require is required."""
+    branches = [branch for branch in schema["anyOf"] if isinstance(branch.get("properties"), Mapping)]
+    result = {key: value for key, value in schema.items() if key != "anyOf"}
+    result["properties"] = {name: node for branch in branches for name, node in branch["properties"].items()}
+    required = [set(branch.get("required", ())) for branch in branches]
+    if required and (names := set.intersection(*required)):
+        result["required"] = [name for name in result["properties"] if name in names]
     return result
 
 

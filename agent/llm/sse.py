@@ -61,6 +61,8 @@ class EventStream:
         line = line.removeprefix(BOM)
         if line.startswith("data:"):
             data = line[6:] if line.startswith("data: ") else line[5:]
+            while data.startswith("data:"):  # some proxies put it before what has it already
+                data = data[5:].lstrip(" ")
             if not self._data and self._whole(data, payloads):
                 return
             self._data.append(data)

@@ -16,10 +16,11 @@ from agent.llm.names import Names
 from agent.llm.thinking import partial_end
 
 _TAGS = ("tool_call", "tool_calls", "function_call", "function_calls", "tool_use", "TOOLCALL", "tools", "execute_tool")
+_SPACES = ("minimax", "seed", "antml")
 _ENVELOPES: dict[str, tuple[str, ...]] = {
     **{f"<{tag}>": (f"</{tag}>",) for tag in _TAGS},
-    "<minimax:tool_call>": ("</minimax:tool_call>",),
-    "<seed:tool_call>": ("</seed:tool_call>",),
+    **{f"<{space}:{tag}>": (f"</{space}:{tag}>",) for space in _SPACES for tag in ("tool_call", "function_calls")},
+    "<longcat_tool_call>": ("</longcat_tool_call>",),
     "<|tool_call|>": ("<|/tool_call|>", "</|tool_call|>", "<|tool_call_end|>"),
     "<|tool_call>": ("<tool_call|>",),
     "<|tool_call_start|>": ("<|tool_call_end|>",),
@@ -43,6 +44,7 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
     "<function=": ("</function>",),
     "<function name=": ("</function>",),
     "<invoke name=": ("</invoke>",),
+    **{f"<{space}:invoke name=": (f"</{space}:invoke>",) for space in _SPACES},
     "<｜DSML｜invoke name=": ("</｜DSML｜invoke>",),
     "<tool_call name=": ("</tool_call>",),
     "<tool name=": ("</tool>",),
@@ -51,6 +53,7 @@ _BODY_IS_ALL = (
     "<function=",
     "<function name=",
     "<invoke name=",
+    *(f"<{space}:invoke name=" for space in _SPACES),
     "<｜DSML｜invoke name=",
     "<tool_call name=",
     "<tool name=",
@@ -62,12 +65,17 @@ _STRAY_END = re.compile(
     r"|<[|｜][^<>|｜]*(?:end|end_of_turn|eot_id|eom_id|call|im_end)[|｜]>|</s>)+"
 )
 _EXPLAINS = re.compile(
-    r"(?:\bhow (?:it|this|that|the \w+|an? \w+) (?:looks?|works?|is)"
+    r"\bhow (?:it|this|that|the \w+|an? \w+) (?:looks?|works?|is)"
     r"|\bfor (?:example|instance)|\be\.g\.|\bexamples?\b|\blooks? like|\blike this|\bformat|\bsyntax"
     r"|\bwould (?:write|look|be|emit|output|call)|\bwrites?\b|\bwritten\b|\bsuch as\b|\btemplate\b"
-    r"|例如|比如|示例|例子|格式|形如|写成|写作|语法|如下所示)[^\n]*$",
+    r"|例如|比如|示例|例子|格式|形如|写成|写作|语法|如下所示",
     re.IGNORECASE,
 )
+_ANNOUNCES = re.compile(
+    r"\bI(?:'ll|'m|\b)|\blet(?:'s| me| us)\b|\bnow\b|\bnext\b|\bfirst\b|我|让我们?|现在|接下来|首先|先", re.IGNORECASE
+)
+"""Work that begins, also where it is on an example or a format."""
+_SHOWS = re.compile(r"\b(?:show|demonstrat|illustrat|explain)|展示|演示|说明|解释", re.IGNORECASE)
 _FENCE = re.compile(r"```([\w+-]*)[ \t]*\n")
 _FENCE_CALLS = {"", "json", "json5", "tool_call", "tool_calls", "tool_code", "tool", "function_call", "xml", "python"}
 _ACTION = re.compile(r"Action:[ \t]*`?([\w.\-]+)`?[ \t]*\n+[ \t]*Action Input:[ \t]*", re.IGNORECASE)
@@ -280,7 +288,8 @@ class TextCalls:
         """JSON or Python's call syntax without any envelope: a call where nothing follows it."""
         as_text = _Verdict(indent + 1)
         start = start.removeprefix("functools")
-        if self._explains() or not self._may_be_call(start):
+        in_example = self._line_before.strip() in self._envelopes  # the opening tag passed as text
+        if in_example or self._explains() or not self._may_be_call(start):
             return as_text
         if not at_end:
             return None
@@ -306,11 +315,14 @@ class TextCalls:
 
     def _quoted(self) -> bool:
         line = self._line
-        return line.endswith(_QUOTES) or line.replace("```", "").count("`") % 2 == 1
+        return line.lstrip().startswith(">") or line.endswith(_QUOTES) or line.replace("```", "").count("`") % 2 == 1
 
     def _explains(self) -> bool:
-        """Does the line before, or the beginning of this one, announce an example?"""
-        return bool(_EXPLAINS.search(self._line if self._line.strip() else self._line_before))
+        """Does the beginning of this line, or a line before it that leads on to this one, announce an example?"""
+        before = self._line if self._line.strip() else self._line_before
+        if not _EXPLAINS.search(before) or (_ANNOUNCES.search(before) and not _SHOWS.search(before)):
+            return False
+        return bool(self._line.strip()) or before.rstrip().endswith((":", "："))
 
     def _may_be_call(self, text: str) -> bool:
         """As far as the text goes: could it still become JSON, tags or code that call one of the tools?"""

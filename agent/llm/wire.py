@@ -184,9 +184,10 @@ def _assistant(message: AssistantMessage, names: Names, profile: Profile) -> Wir
         if not message.text.strip():
             wire["content"] = {"null": None, "empty": "", "words": CALLING}[profile.content_beside_calls]
         wire["tool_calls"] = [_call(call, names, profile) for call in message.tool_calls]
-    if profile.reasoning_back and message.reasoning:
+    reasoning = message.reasoning or (" " if profile.reasoning_always and message.tool_calls else "")
+    if profile.reasoning_back and reasoning:
         field = profile.reasoning_field or str(message.extra.get("reasoning_field") or "reasoning_content")
-        wire[field] = message.reasoning
+        wire[field] = reasoning
     if profile.extras_back:
         wire.update(message.extra.get("fields") or {})
     return wire

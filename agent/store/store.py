@@ -26,9 +26,11 @@ from agent.errors import Refused, StoreError
 from agent.log import Entry, load_entry
 from agent.store import schema
 from agent.store.engine import connect, reading, writing
+from agent.store.holds import Holds
 from agent.store.journal import Journal, title_of
 
 NO_SESSION = "there is no such session"
+ELSEWHERE = "this conversation is open in another process of the app, such as a task in a terminal"
 
 KEEP_DELETED_SECONDS = 30 * 24 * 3600
 """How long a deletion can be undone."""
@@ -83,6 +85,7 @@ class Store:
         """
         self._outboxes = data_dir.absolute() / "files"
         self.scrub = scrub
+        self._holds = Holds(data_dir.absolute() / "sessions.lock")
         self._engine = connect(database_url, data_dir)
         try:
             with reading(self._engine) as connection:
@@ -93,12 +96,21 @@ class Store:
 
     def close(self) -> None:
         self._engine.dispose()
+        self._holds.close()
 
     # ------------------------------------------------------------------ one session
 
     def outbox(self, session_id: str) -> Path:
         """The folder of the session's handed-over files, absolute; not made yet."""
         return self._outboxes / session_id
+
+    def hold(self, session_id: str) -> None:
+        """Take the session for this process until `release`. Raises Refused where another process has it."""
+        if not self._holds.take(session_id):
+            raise Refused(ELSEWHERE)
+
+    def release(self, session_id: str) -> None:
+        self._holds.release(session_id)
 
     def journal(self, owner: str, session_id: str) -> Journal:
         """The writer of a new session. The session is in the database from its first event on."""
@@ -184,6 +196,20 @@ class Store:
             if (outbox := self.outbox(session_id)).is_dir():
                 shutil.rmtree(outbox)
         return len(gone)
+
+    def whose(self, session_id: str = "") -> tuple[str, str]:
+        """For the operator: the owner and the id of a session, of the one that changed last without `session_id`.
+
+        Raises Refused where there is none.
+        """
+        sessions = schema.sessions.c
+        wanted = [sessions.deleted_at.is_(None), *([sessions.id == session_id] if session_id else [])]
+        query = select(sessions.owner, sessions.id).where(*wanted).order_by(sessions.changed_at.desc()).limit(1)
+        with reading(self._engine) as connection:
+            found = connection.execute(query).first()
+        if found is None:
+            raise Refused(NO_SESSION)
+        return found.owner, found.id
 
     # ------------------------------------------------------------------ the audit trail
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class Checkpoints:
         self._folder = folder
         self._bounds = bounds
         self._timelines: dict[Path, Timeline] = {}
+        self._locks: dict[Path, threading.Lock] = {}
+        """By the folder in which a workspace's checkpoints are kept."""
         self._calls: dict[Timeline, set[_RunningCall]] = {}
 
     # ------------------------------------------------------------------ around a call
@@ -104,9 +107,16 @@ class Checkpoints:
         return await asyncio.to_thread(timeline.restore, spans, paths, on_conflict)
 
     def prune(self) -> int:
-        """Let go of what is too old in all workspaces, for the start of the app; blocks for seconds."""
+        """Let go of what is too old in all workspaces; blocks for seconds, so call it in a thread.
+
+        A workspace that is just being looked through waits for its turn, as calls do.
+        """
         folders = [folder for folder in self._folder.iterdir() if folder.is_dir()] if self._folder.is_dir() else []
-        return sum(_pruned(folder) for folder in folders)
+        removed = 0
+        for folder in folders:
+            with self._locks.setdefault(folder, threading.Lock()):
+                removed += _pruned(folder)
+        return removed
 
     def close(self) -> None:
         for timeline in self._timelines.values():
@@ -119,7 +129,9 @@ class Checkpoints:
             if self._folder.resolve().is_relative_to(root):
                 raise ValueError(f"checkpoints must be kept outside the workspace, not in {self._folder}")
             key = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-            self._timelines[root] = Timeline(root, self._folder / key, self._bounds)
+            folder = self._folder / key
+            lock = self._locks.setdefault(folder, threading.Lock())
+            self._timelines[root] = Timeline(root, folder, self._bounds, lock)
         return self._timelines[root]
 
 

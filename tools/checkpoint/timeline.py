@@ -33,11 +33,12 @@ Facts = dict[str, Any]
 class Timeline:
     """One workspace's, in a folder of its own."""
 
-    def __init__(self, root: Path, folder: Path, bounds: Bounds) -> None:
+    def __init__(self, root: Path, folder: Path, bounds: Bounds, lock: threading.Lock) -> None:
+        """`lock` is held while anything is done in `folder`."""
         self._root = root
         self._folder = folder
         self._bounds = bounds
-        self._lock = threading.Lock()
+        self._lock = lock
         self._objects: Objects | None = None
         self._scanner: Scanner | None = None
 

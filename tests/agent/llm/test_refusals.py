@@ -187,7 +187,7 @@ def test_a_plain_schema_means_the_same() -> None:
         "a": {"type": "integer", "nullable": True},
         "b": {"type": "string", "nullable": True},
         "c": {"type": "object", "properties": {"title": {"type": "string"}}},
-        "d": {"enum": ["x"]},
+        "d": {"type": "string", "enum": ["x"]},
         "pattern": {"type": "string"},
     }
     assert keywords(plain) <= {"type", "properties", "nullable", "enum"}

@@ -1,0 +1,115 @@
+"""Replays on the page: what a person can do with one, and what stands in the place of the message box then.
+
+Who asks has been checked before (`ui/handlers.py`). Refuses to know gradio, and how time passes in a replay
+(`ui/replay.py` does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from agent.errors import Refused
+from agent.sessions import Sessions
+from ui import recordings
+from ui.history import Action
+from ui.markup import button
+from ui.replay import SPEEDS, Replay, ReplaySession
+from ui.texts import Words
+from ui.visits import Visit
+
+
+class Replaying:
+    """The actions, by the name that a button gives."""
+
+    def __init__(self, sessions: Sessions, folder: Path = recordings.SHIPPED) -> None:
+        self._sessions, self._folder = sessions, folder
+        self._shipped = recordings.listed(folder)
+        self.actions: dict[str, Action] = {
+            "recording": self._open_recording,
+            "replay_this": self._open_session,
+            "replay": self._control,
+        }
+
+    # ------------------------------------------------------------------ actions
+
+    async def _open_recording(self, visit: Visit, data: dict[str, Any]) -> None:
+        """One that came with the app."""
+        imported = await asyncio.to_thread(recordings.load, str(data.get("value", "")), self._folder)
+        title = imported.title or str(data.get("value", ""))
+        self._show(visit, ReplaySession(imported.entries, title, visit.owner))
+
+    async def _open_session(self, visit: Visit, data: dict[str, Any]) -> None:
+        """One of the owner's own, as far as it has come. Its handed-over files can be had from the replay, too."""
+        session = await self._sessions.open(visit.owner, str(data.get("id", "")))
+        entries = tuple(session.log.since(0))
+        self._show(visit, ReplaySession(entries, session.title, visit.owner, session.outbox))
+
+    async def _control(self, visit: Visit, data: dict[str, Any]) -> None:
+        session = visit.session
+        if not isinstance(session, ReplaySession):
+            raise Refused("this is no replay")
+        what = str(data.get("value", ""))
+        if what == "again":
+            again = session.again()
+            again.replay.play()
+            self._show(visit, again)
+        elif what in _CONTROLS:
+            _CONTROLS[what](session.replay)
+        visit.panel_bell.set()
+
+    def _show(self, visit: Visit, session: ReplaySession) -> None:
+        self._sessions.add(session)
+        visit.show(session)
+
+    # ------------------------------------------------------------------ markup
+
+    def welcome(self, words: Words) -> str:
+        """The recordings, on an empty page."""
+        if not self._shipped:
+            return ""
+        shown = "".join(button(one.title, kind="gl-example", do="recording", value=one.name) for one in self._shipped)
+        title = escape(words["recordings"])
+        return f'<div class="gl-recordings"><p>{title}</p><div role="group" aria-label="{title}">{shown}</div></div>'
+
+    def dock(self, visit: Visit) -> str:
+        """The controls of the replay that is on the page; nothing on other pages."""
+        session, words = visit.session, visit.words
+        if not isinstance(session, ReplaySession):
+            return ""
+        replay = session.replay
+
+        def control(key: str, what: str, kind: str = "gl-secondary") -> str:
+            return button(words[key], kind=kind, do="replay", value=what)
+
+        if replay.done:
+            buttons = control("replay_again", "again", "gl-primary")
+        else:
+            main = control("replay_pause", "pause", "gl-primary") if replay.playing else ""
+            buttons = (main or control("replay_play", "play", "gl-primary")) + control("replay_step", "step")
+            faster = words["replay_speed"].format(speed=f"{replay.speed:g}")
+            buttons += button(faster, kind="gl-secondary", do="replay", value="faster") + control("replay_all", "all")
+        return (
+            f'<section class="gl-replay" aria-label="{escape(words["replay"])}"><p><b class="gl-tag">'
+            f"{escape(words['replay'])}</b> <b>{escape(session.replay_of)}</b> {escape(words['replay_more'])}</p>"
+            f'<progress max="{len(replay.entries)}" value="{len(replay.log)}"></progress>'
+            f'<div class="gl-answer">{buttons}{button(words["replay_leave"], kind="gl-flat gl-word", do="new")}</div>'
+            f"</section>"
+        )
+
+
+def _faster(replay: Replay) -> None:
+    """The next speed, and after the last one the first."""
+    replay.speed = SPEEDS[(SPEEDS.index(replay.speed) + 1) % len(SPEEDS)]
+
+
+_CONTROLS: Mapping[str, Callable[[Replay], None]] = {
+    "play": Replay.play,
+    "pause": Replay.pause,
+    "step": Replay.step,
+    "all": Replay.finish,
+    "faster": _faster,
+}
