@@ -92,8 +92,12 @@ def _menu(words: Words, session: Listed) -> str:
         f'<a class="gl-menu-entry" href="{export_address(session.id)}" download>{escape(words["export"])}</a>'
         f'<a class="gl-menu-entry" href="{report_address(session.id)}" download>{escape(words["report"])}</a>'
         f"{button(words['replay'], kind='gl-menu-entry', do='replay_this', id=session.id)}"
-        f"{button(words['delete'], kind='gl-menu-entry gl-bad', do='delete', id=session.id)}</div></details>"
+        f"{button(words['delete'], kind='gl-menu-entry gl-bad', do='delete', id=session.id, **_CLOSES)}</div></details>"
     )
+
+
+_CLOSES = {"close-sheet": ""}
+"""On a small screen the list goes away, for what is said about it stands on the page."""
 
 
 def _renamed(words: Words, session: Listed) -> str:

@@ -118,7 +118,8 @@ class Handlers:
             content = await self._history.panel(visit)
         else:
             found, more = await asyncio.to_thread(list_workspace, session.workspace)
-            handed = [(item, file_address(session.id, item.id, False)) for item in visit.view.files]
+            there = [item for item in visit.view.files if item.file.path]  # not those of a recording
+            handed = [(item, file_address(session.id, item.id, False)) for item in there]
             content = side.files(words, handed, found, more)
         listed = await self.visits.listed(visit)
         title = next((one.title for one in listed if one.id == session.id), "")

@@ -269,14 +269,14 @@ class View:
         text = self._words[f"fault_{event.fault.code}" if event.fault else f"ended_{event.reason}"]
         kind = "error" if event.fault else "notice"
         line = f'<span class="gl-end gl-end-{kind}">{plain(text)}</span>'
-        if event.receipt and (done := _receipt(self._words, event.receipt)):
+        if event.receipt and (done := receipt_line(self._words, event.receipt)):
             line += f"\n\n{_small(done)}"
         if event.fault and (detail := event.fault.detail or event.fault.message):
             line += f"\n\n{_small(detail)}"
         self._turn.parts.append(Line(line))
 
 
-def _receipt(words: Words, receipt: Receipt) -> str:
+def receipt_line(words: Words, receipt: Receipt) -> str:
     """What a stopped turn had done."""
 
     def count(key: str, number: int) -> str:
@@ -304,8 +304,13 @@ def _retrying(words: Words, event: Retrying) -> str:
 
 
 def _card(words: Words, handed: Handed, link: FileLink) -> str:
-    """A handed-over file: an image in place, anything else as a card."""
+    """A handed-over file: an image in place, anything else as a card; of a recording, its name and size."""
     name, address = plain(handed.file.name), link(handed.id, False)
+    if not handed.file.path:
+        return (
+            f'<span class="gl-file"><span class="gl-file-name">{name}</span>'
+            f'<span class="gl-file-size">{size(handed.file.size)}</span></span>'
+        )
     facts = f"{size(handed.file.size)} · {plain(words['download'])}"
     if handed.file.mime in IMAGE_TYPES:
         shown = link(handed.id, True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agent.events import File, Nudged, RequestSent, TurnEnded, TurnResumed, Undone, Usage
+from ui.render import receipt_line
 from ui.report_markup import Span, bar, diff, folded, markdown, note, one_line, pre, text
 from ui.report_texts import REPORT_TEXTS
 from ui.rows import glimpse, pretty, summary
@@ -92,7 +93,9 @@ class TurnMarkup:
         if ended.reason == "answered":
             return note(text(self._words["ended_answered"]))
         if ended.fault is None:
-            return f'<div class="end">{text(self._words[f"ended_{ended.reason}"])}</div>'
+            done = receipt_line(self._words, ended.receipt) if ended.receipt else ""
+            more = f"<p>{text(done)}</p>" if done else ""
+            return f'<div class="end">{text(self._words[f"ended_{ended.reason}"])}{more}</div>'
         said = self._words.get(f"fault_{ended.fault.code}", ended.fault.message)
         detail = ended.fault.detail or ended.fault.message
         return f'<div class="end error">{text(said)}<p>{text(detail)}</p></div>'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,9 @@ from agent.llm.surrogates import sound, sound_json
 _FENCE = re.compile(r"^```[\w-]*\s*\n?(.*?)\n?```$", re.DOTALL)
 _JUNK_AFTER = re.compile(r"^(?:\s|</?[\w:|.-]+/?>|<[|｜][^<>]*[|｜]>|[`;,}\])])*$")
 """What may follow an object without meaning anything: closing tags, control tokens, brackets too many."""
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_CODE_POINT = re.compile(r"\\u([0-9a-fA-F]{4})")
+_PUNCTUATION = re.compile(r"""\\[nrtbf]|[\s"'“”,\\]""")
 _PLAIN_WORDS = re.compile(r"^[^{\[]*(?=[{\[])", re.DOTALL)
 
 
@@ -158,13 +162,20 @@ def _first_object(text: str, reading: _Reading) -> Any:
         return None
     if not _JUNK_AFTER.match(rest[end:]) and rest[end:].strip() != rest[:end]:
         return None
-    if second == first:
+    if second == first or (isinstance(second, str) and _is_json_of(second, first)):
         reading.note("arguments repaired: the same object twice")
         return first
     if first == {} and isinstance(second, dict):
         reading.note("arguments repaired: an empty object before the real one")
         return second
     return None
+
+
+def _is_json_of(text: str, value: Any) -> bool:
+    try:
+        return bool(json.loads(text) == value)
+    except ValueError:
+        return False
 
 
 def _mend(text: str, reading: _Reading) -> Any:
@@ -182,8 +193,40 @@ def _mend(text: str, reading: _Reading) -> Any:
         value = json_repair.loads(inner)
     if not isinstance(value, dict) or not value:
         raise ValueError("not an object")
+    if not _says_the_same(ended, value):
+        raise ValueError("nobody knows what was meant")
     reading.note("arguments repaired: the JSON was not sound")
     return value
+
+
+def _says_the_same(text: str, value: Any) -> bool:
+    """Was only punctuation mended? Or did words get lost, made up, or moved from one text into another?
+
+    Quotation marks that were not escaped count as part of a text only where they stand in pairs around something.
+    """
+    if _bare(text) != _bare(json.dumps(value, ensure_ascii=False)):
+        return False
+    texts = list(_texts(value))
+    if sum(t.count('"') for t in texts) == text.count('\\"'):
+        return True
+    return all(t.count('"') % 2 == 0 and not any(part[-1:].isalnum() for part in t.split('"')[:-1:2]) for t in texts)
+
+
+def _bare(text: str) -> str:
+    """What is left without comments, quotation marks, commas, escapes and white space."""
+    text = _COMMENT.sub(lambda found: found.group(1) or "", text)
+    text = _CODE_POINT.sub(lambda found: chr(int(found.group(1), 16)), text)
+    return _PUNCTUATION.sub("", text).casefold().replace("none", "null")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in value:
+            yield from _texts(item)
+        for item in value.values() if isinstance(value, dict) else ():
+            yield from _texts(item)
 
 
 def _several(text: str) -> bool:

@@ -237,7 +237,11 @@ class Assembly:
         return "tool_calls" if calls else "stop"
 
     def _native_calls(self) -> list[ToolCall]:
-        opened = [call for call in self._pieces.calls if call.name or not call.blank]
+        opened: list[OpenCall] = []
+        for call in self._pieces.calls:
+            again = any(c.id and (c.id, c.name, c.arguments) == (call.id, call.name, call.arguments) for c in opened)
+            if (call.name or not call.blank) and not again:
+                opened.append(call)
         return [self._native_call(call, last=call is opened[-1]) for call in opened]
 
     def _native_call(self, call: OpenCall, last: bool) -> ToolCall:

@@ -15,6 +15,7 @@ from typing import Any
 DONE = "[DONE]"
 """What `feed` gives for the marker that ends a stream."""
 
+_DECODER = json.JSONDecoder(strict=False)
 BOM = "\ufeff"
 
 
@@ -28,15 +29,20 @@ class EventStream:
     def __init__(self) -> None:
         self.stray: list[str] = []
         """Lines that are neither an event nor JSON, such as an HTML page: words for an error message."""
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._after_cr = False
         self._data: list[str] = []
         self._body: list[str] = []
 
     def feed(self, piece: bytes) -> list[Any]:
         """Payloads completed by this piece. Raises Unreadable for an event whose JSON is broken."""
-        lines = (self._rest + piece).splitlines(keepends=True)
+        self._rest.append(piece)
+        if not (b"\n" in piece or b"\r" in piece or self._after_cr):
+            return []  # a long line that comes in many pieces is put together once
+        lines = b"".join(self._rest).splitlines(keepends=True)
         # A line without its end waits; so does one that ends in CR, whose LF may be in the next piece.
-        self._rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        self._rest = [lines.pop()] if lines and not lines[-1].endswith(b"\n") else []
+        self._after_cr = bool(self._rest) and self._rest[0].endswith(b"\r")
         payloads: list[Any] = []
         for line in lines:
             self._line(line.decode("utf-8", "replace").rstrip("\r\n"), payloads)
@@ -45,9 +51,9 @@ class EventStream:
     def close(self) -> list[Any]:
         """What is left when the stream has ended, also without a last line end."""
         payloads: list[Any] = []
-        for line in self._rest.splitlines():
+        for line in b"".join(self._rest).splitlines():
             self._line(line.decode("utf-8", "replace"), payloads)
-        self._rest = b""
+        self._rest = []
         self.stray += self._data  # an event that was cut off
         body = "\n".join(self._body).strip()
         if body:
@@ -83,9 +89,15 @@ class EventStream:
             return True
         if stripped.startswith(("{", "[")):
             try:
-                payloads.append(json.loads(stripped, strict=False))
+                payload, end = _DECODER.raw_decode(stripped)
             except ValueError:
                 return False
+            rest = stripped[end:].lstrip()
+            if rest and not rest.startswith("data:"):
+                return False
+            payloads.append(payload)
+            if rest:  # the line end between two events got lost
+                self._line(rest, payloads)
             return True
         return not stripped
 

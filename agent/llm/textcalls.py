@@ -29,8 +29,11 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
     "<｜tool▁calls▁begin｜>": ("<｜tool▁calls▁end｜>",),
     "<｜tool▁call▁begin｜>": ("<｜tool▁call▁end｜>",),
     "<|tool▁calls▁begin|>": ("<|tool▁calls▁end|>",),
-    "<｜DSML｜function_calls>": ("</｜DSML｜function_calls>",),
-    "<｜DSML｜tool_calls>": ("</｜DSML｜tool_calls>",),
+    **{
+        f"<{bar}DSML{bar}{tag}>": (f"</{bar}DSML{bar}{tag}>",)
+        for bar in "｜|"
+        for tag in ("function_calls", "tool_calls")
+    },
     "<|action_start|>": ("<|action_end|>",),
     "<|START_ACTION|>": ("<|END_ACTION|>",),
     "<start_function_call>": ("<end_function_call>",),
@@ -45,7 +48,7 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
     "<function name=": ("</function>",),
     "<invoke name=": ("</invoke>",),
     **{f"<{space}:invoke name=": (f"</{space}:invoke>",) for space in _SPACES},
-    "<｜DSML｜invoke name=": ("</｜DSML｜invoke>",),
+    **{f"<{bar}DSML{bar}invoke name=": (f"</{bar}DSML{bar}invoke>",) for bar in "｜|"},
     "<tool_call name=": ("</tool_call>",),
     "<tool name=": ("</tool>",),
 }
@@ -54,7 +57,7 @@ _BODY_IS_ALL = (
     "<function name=",
     "<invoke name=",
     *(f"<{space}:invoke name=" for space in _SPACES),
-    "<｜DSML｜invoke name=",
+    *(f"<{bar}DSML{bar}invoke name=" for bar in "｜|"),
     "<tool_call name=",
     "<tool name=",
 )

@@ -164,7 +164,7 @@ def test_two_versions_stand_side_by_side_from_where_they_part(stage: Stage, page
     act(page, "compare", "3.2")
     page.click("text=Go over to this one")
     see(page, "Went left.")
-    assert page.locator(".gl-compare").count() == 0
+    page.locator(".gl-compare").wait_for(state="detached")
     assert said(stage, page)[2] == "<b>one way</b>"
 
 

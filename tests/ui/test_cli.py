@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -468,3 +469,25 @@ def test_the_doctor_finds_a_workspace_that_cannot_be_written_to(app: App) -> Non
     app.workspace.chmod(0o500)
     done = app.run("doctor")
     assert done.returncode == 1 and "cannot be written to" in done.stdout
+
+
+# ---------------------------------------------------------------------- the audit trail
+
+
+def test_the_audit_trail_is_verified_and_exported(app: App) -> None:
+    assert app.run("--task", "Run echo =1+1").returncode == 0
+    verified = app.run("audit", "verify")
+    assert verified.returncode == 0 and verified.stdout.startswith("ok: 1 rows")
+    row = json.loads(app.run("audit", "export").stdout)
+    assert row["tool"] == "run_command" and row["owner"] == "local" and row["status"] == "done"
+    header, line = app.run("audit", "export", "--csv").stdout.splitlines()
+    assert header.startswith("at,owner,session_id") and "run_command" in line
+    with closing(sqlite3.connect(app.workspace.parent / "data" / "glassloop.db")) as database, database:
+        database.execute("UPDATE audit SET tool = 'read_file'")
+    tampered = app.run("audit", "verify")
+    assert tampered.returncode == 1 and "row 1 was changed" in tampered.stdout
+
+
+@pytest.mark.parametrize("arguments", [("audit",), ("audit", "delete"), ("audit", "verify", "--csv")])
+def test_a_wrong_audit_command_is_a_usage_error(app: App, arguments: tuple[str, ...]) -> None:
+    assert app.run(*arguments).returncode == 2

@@ -21,6 +21,8 @@ from agent.events import (
     File,
     MessageQueued,
     Nudged,
+    OneCall,
+    OneUndo,
     OutputDelta,
     ReasoningDelta,
     Replied,
@@ -31,6 +33,7 @@ from agent.events import (
     TurnEnded,
     TurnResumed,
     TurnStarted,
+    Undone,
 )
 from agent.log import Entry
 from agent.messages import AssistantMessage, ToolCall, UserMessage
@@ -352,3 +355,67 @@ def test_every_call_of_a_damaged_log_that_can_be_shown_is() -> None:
         TextDelta("still"),
     ]
     assert lines(view_of(events)) == ["hi", "still"]
+
+
+# ---------------------------------------------------------------------- what a person can do with it
+
+
+def acting(events: Iterable[Any]) -> View:
+    view = View(EN, lambda id, show: "", acts=True)
+    for seq, event in enumerate(events):
+        view.add(Entry(seq, float(seq), event))
+    return view
+
+
+def doings(view: View) -> list[str]:
+    """The links in what is shown, such as `edit-1`."""
+    return re.findall(r"#do-([^\"]+)", " ".join(message["content"] for message in [*view.history(), *view.live()]))
+
+
+CHANGED = {"before": "a", "checkpoint": "b", "changed": [{"path": "n.md", "change": "added", "added": 2}]}
+
+
+def test_a_page_offers_what_can_be_done_and_a_report_does_not() -> None:
+    call_made = [reply("", RUN), CallStarted("c1"), CallFinished("c1", "run_command", "done", "x", details=CHANGED)]
+    events = [start(), StepStarted(1), *call_made, StepStarted(2), reply("Hi."), TurnEnded(1, "answered")]
+    assert doings(acting(events)) == ["edit-1", "undo-1", "changes-c1", "undo_step-c1", "copy-1", "retry-1"]
+    assert doings(view_of(events)) == []
+
+
+def test_versions_are_counted_on_whichever_branch_is_shown() -> None:
+    first = [
+        start("one"),
+        reply("1"),
+        TurnEnded(1, "answered"),
+        start("two", 2, 1),
+        reply("2"),
+        TurnEnded(2, "answered"),
+    ]
+    other = [start("uno", 3), reply("3"), TurnEnded(3, "answered")]
+    assert "branch-1" in doings(acting([*first, *other])) and "2/2" in acting([*first, *other]).live()[0]["content"]
+    back = acting([*first, *other, BranchSelected(2)])
+    assert "1/2" in back.history()[0]["content"] and "branch-3" in doings(back) and "compare-1.3" in doings(back)
+    assert "gl-versions" not in back.live()[0]["content"]
+
+
+def test_a_line_says_what_was_undone_until_it_is_brought_back() -> None:
+    events: list[Any] = [start(), reply("", RUN), CallStarted("c1")]
+    events += [CallFinished("c1", "run_command", "done", "x", details=CHANGED), reply("Hi."), TurnEnded(1, "answered")]
+    undone = Undone("u1", OneCall("c1"), False, 1, details={"changed": [{"path": "<n>.md"}], "changed_total": 1})
+    view = acting([*events, undone])
+    assert "undone" in shown(view.live()[1]) and lines(view)[-1] == "Undone: <n>.md. Redo"
+    assert "redo-u1" in doings(view) and "undo_step-c1" not in doings(view)
+    redone = Undone("u2", OneUndo("u1"), False, 1, details={"changed": [{"path": "<n>.md"}], "changed_total": 1})
+    view = acting([*events, undone, redone])
+    assert "undone" not in shown(view.live()[1]) and lines(view)[-1] == "Brought back: <n>.md. Undo"
+    assert not [line for line in lines(view) if line.startswith("Undone")]
+    again = acting([*events, undone, redone, Undone("u3", OneUndo("u2"), False, 1)])
+    assert lines(again)[-1] == "Undone. No files changed. Redo" and "undone" in shown(again.live()[1])
+
+
+def test_a_call_id_cannot_leave_its_link() -> None:
+    odd = call("run_command", 'c"><img src=x>', command="ls")
+    events = [start(), reply("", odd), CallStarted(odd.id)]
+    events.append(CallFinished(odd.id, "run_command", "done", "x", details=CHANGED))
+    content = acting(events).live()[1]["content"]
+    assert "<img" not in content and "#do-changes-c%22%3E%3Cimg%20src%3Dx%3E" in content

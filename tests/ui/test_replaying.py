@@ -50,13 +50,14 @@ def test_a_recording_that_ships_is_watched(stage: Stage, visitor: Open) -> None:
     assert not page.locator("#gl-composer").is_visible()
     first = page.locator(".gl-chat .user").first
     first.wait_for()
-    assert "List the files" in first.inner_text() and page.locator(".gl-chat .bot").count() == 0
+    assert "List the files" in first.inner_text() and page.get_by_text("list_files").count() == 0
     control(page, "Next step")
     page.get_by_text("list_files").first.wait_for()
     assert page.get_by_text("send_file").count() == 0
     control(page, "All at once")
     page.get_by_text("Demo model: fixed rules").wait_for()
     assert "demo.txt" in page.locator(".gl-file").first.inner_text()
+    assert page.locator("a.gl-file, .gl-save").count() == 0  # the file itself is not in a recording
     assert stage.ran == [] and stage.running == set()
     control(page, "From the start")
     page.locator(".gl-replay").get_by_role("button", name="Pause").wait_for()
@@ -78,7 +79,7 @@ def test_ones_own_session_is_replayed_with_its_files_and_nothing_runs_again(stag
     page.get_by_text("Here it is.").wait_for()
     ran, original = list(stage.ran), session_of(page)
     page.locator(".gl-item[aria-current] summary").click()
-    page.locator(".gl-item[aria-current]").get_by_role("button", name="Replay").click()
+    page.locator(".gl-item[aria-current]").get_by_role("button", name="Replay", exact=True).click()
     page.wait_for_selector(".gl-replay")
     control(page, "All at once")
     page.get_by_text("Here it is.").wait_for()
@@ -98,7 +99,7 @@ def test_at_a_question_the_replay_asks_nobody(stage: Stage, visitor: Open) -> No
     say(page, "replay 3")
     page.wait_for_selector(".gl-approval")
     page.locator(".gl-item[aria-current] summary").click()
-    page.locator(".gl-item[aria-current]").get_by_role("button", name="Replay").click()
+    page.locator(".gl-item[aria-current]").get_by_role("button", name="Replay", exact=True).click()
     page.wait_for_selector(".gl-replay")
     control(page, "All at once")
     page.get_by_text("run_command").first.wait_for()

@@ -26,6 +26,7 @@ from agent.events import (
     Fault,
     File,
     Nudged,
+    Receipt,
     Replied,
     RequestSent,
     Retrying,
@@ -172,6 +173,13 @@ def test_a_branch_says_what_it_follows() -> None:
     assert [turn.grows for turn in Timeline(log).turns] == [True, True, False, False, True]
     words = Reader(report(log)).words
     assert "follows turn 1" in words and "Another beginning" in words and "had not ended" in words
+
+
+def test_a_stopped_turn_says_what_it_had_done() -> None:
+    receipt = Receipt(steps=2, calls=3, killed=1, changed={"a.txt": "modified"})
+    log = entries((0, TurnStarted(1, UserMessage("a"))), (0, TurnEnded(1, "stopped", receipt=receipt)))
+    words = Reader(report(log)).words
+    assert "Stopped." in words and "3 tool calls ran, 1 process ended, changed: a.txt" in words
 
 
 def test_an_empty_session_has_no_report() -> None:

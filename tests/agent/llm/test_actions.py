@@ -173,3 +173,10 @@ async def test_tokens_of_both_requests_are_counted(tmp_path: Path) -> None:
         reply = (await served.ask())[-1]
         assert isinstance(reply, Replied) and reply.usage is not None
         assert (reply.usage.input_tokens, reply.usage.output_tokens) == (20, 4)
+
+
+@pytest.mark.parametrize(("said", "language"), [("奥斯陆天气如何？", "中文"), ("How is Oslo?", "in words")])
+async def test_the_answer_is_asked_for_in_the_persons_language(tmp_path: Path, said: str, language: str) -> None:
+    async with serving(tmp_path, says('{"tool": "none"}'), says("ok"), protocol="json") as served:
+        await served.ask(said)
+        assert language in served.bodies[1]["messages"][-1]["content"]
