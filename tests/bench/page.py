@@ -144,8 +144,9 @@ async def visitor(address: str, number: int) -> list[float]:
         await client.get("/")
         config: dict[str, Any] = (await client.get("/config")).json()
         ids = {one["api_name"]: one["id"] for one in config["dependencies"]}
-        join = {"data": [], "fn_index": ids["live_lane"], "session_hash": page}
-        (await client.post("/gradio_api/queue/join", json=join)).raise_for_status()
+        for lane in ("live_lane", "history_lane"):
+            join = {"data": [], "fn_index": ids[lane], "session_hash": page}
+            (await client.post("/gradio_api/queue/join", json=join)).raise_for_status()
         async with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": page}) as updates:
             sent = False
             async for line in updates.aiter_lines():
