@@ -2,6 +2,7 @@
 """Start here. The browser app, the command line and the Python door: several ways to one and the same loop.
 
     python app.py                          the browser app
+    python app.py --share                  the same, with a public address for others
     python app.py --task "List the files"  one task in the terminal
     python app.py doctor                   what works here, what does not, what to do
     python app.py sandbox -- ls /          one command behind the fence
@@ -40,30 +41,37 @@ if __name__ == "__main__":
     ARGUMENTS = parse_arguments(sys.argv[1:])
 
 import asyncio
-import hashlib
 import io
 import ipaddress
 import logging
 import os
 import secrets
-import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from agent.agent import Agent
 from agent.audit import as_csv, as_json_lines, verify
+from agent.delegation import delegate
 from agent.errors import ModelError, NotKept, Refused, SettingsError, StoreError
+from agent.expectations import lines_in
 from agent.limits import Limits
+from agent.llm.chosen import ChosenModels
 from agent.llm.connect import connect
 from agent.llm.demo import DemoModel
 from agent.llm.images import OPENAI_BASE_URL, ImageServer, OpenAIImages
-from agent.llm.late import close, connect_late
-from agent.llm.model import Model
+from agent.llm.late import WarmsUp, close, connect_late
+from agent.llm.model import Model, ToolSpec
 from agent.log import EventLog
+from agent.memory import MEMORY_TOOLS
+from agent.own_workspaces import OwnWorkspaces
+from agent.plan import PROMPT as PLAN_PROMPT
+from agent.plan import update_plan
 from agent.policy import Exposure, Policy, default_mode
+from agent.prices import load_prices
 from agent.prompts import system_prompt
 from agent.session import Session
 from agent.sessions import HOME_OWNER, Sessions
@@ -71,14 +79,15 @@ from agent.settings import Settings, env_file_warnings
 from agent.store import Store
 from agent.tool import Effect, Toolbox
 from agent.workspace_rules import WorkspaceRules
-from tools import Processes, keep_whole, standard_tools
+from tools import Desk, Processes, Reader, Uploads, keep_whole, standard_tools
 from tools.checkpoint import Checkpoints
+from tools.proving import Proving
 from tools.sandbox import Command, Fence, Scrubber, probe, seal_own_process, shell_argv, shell_rule
 from tools.sandbox import Exposure as Visitors
 from ui import doctor
 from ui.arguments import Door
 from ui.cli import ask_in_terminal, run_task, say, show_finding, show_json, show_text, show_verdict
-from ui.cli_texts import CLI_TEXTS, DOCTOR_TEXTS, language_of
+from ui.cli_texts import CLI_TEXTS, DOCTOR_TEXTS, CliTexts, language_of
 
 HERE = Path(__file__).resolve().parent
 ENV_FILE = HERE / ".env"
@@ -86,6 +95,8 @@ ENV_FILE = HERE / ".env"
 
 HOME_LIFE_S, STRANGERS_LIFE_S = 4 * 3600.0, 900.0
 """How long a process may go on in the background: strangers leave, and what they started stays."""
+
+TIDY_EVERY_S = 6 * 3600.0
 
 logger = logging.getLogger(__name__)
 
@@ -104,19 +115,29 @@ def load_settings(overrides: Mapping[str, str] | None = None, env_file: Path = E
         raise SettingsError(f"WORKSPACE_DIR: {workspace} holds the app itself. For example: WORKSPACE_DIR=workspace")
     if data.is_relative_to(workspace):
         raise SettingsError(f"GLASSLOOP_DATA: {data} lies in the workspace, where the agent could change it.")
-    return settings.model_copy(update={"workspace_dir": workspace, "data_dir": data})
+    found: dict[str, Path | str] = {"workspace_dir": workspace, "data_dir": data}
+    if settings.space_id and "host" not in settings.model_fields_set:
+        found["host"] = "0.0.0.0"  # a Space's visitors come from outside its machine
+    return settings.model_copy(update=found)
 
 
-def exposure_of(settings: Settings) -> Exposure:
+def exposure_of(settings: Settings, share: bool = False) -> Exposure:
     """Who can reach the page. An address that is not certainly this machine's own counts as open to others."""
     if settings.space_id:
         return "space"
-    return "local" if _is_loopback(settings.host) else "share"
+    return "local" if _is_loopback(settings.host) and not share else "share"
 
 
 async def connect_model(settings: Settings) -> Model:
     """The model of this process, for the event loop it is called in. Raises ModelError or SettingsError."""
     return DemoModel() if settings.chat_model == DEMO else await connect(settings)
+
+
+async def page_model(settings: Settings) -> tuple[Model, str]:
+    """The model for the page's event loop, and what is wrong with it at the moment (empty: nothing)."""
+    if settings.local_model:  # it takes long to load, opens no connection before it is asked, and cannot be away
+        return await connect_model(settings), ""
+    return await connect_late(partial(connect_model, settings), settings.chat_model)
 
 
 def build_agent(
@@ -128,7 +149,7 @@ def build_agent(
 ) -> Agent:
     """What is the same for every visitor. Where the fence is too weak for those who may come, there is no shell.
 
-    Raises SettingsError for a system prompt that cannot be read.
+    Raises SettingsError for a system prompt or a table of prices that cannot be read.
     """
     strength = fence.boundary.strength
     policy = Policy.of(settings.mode or default_mode(strength), strength, exposure)
@@ -142,16 +163,42 @@ def build_agent(
         scrubber=Scrubber(settings.secrets()),
         processes=processes,
         network=at_home,
+        reader=Reader(fence),
     )
+    if settings.memory == "on":
+        tools += MEMORY_TOOLS
+    habits = ""
+    if settings.plan != "off":
+        tools.append(update_plan)
+        habits = PLAN_PROMPT
     boundary = fence.boundary.line if shell else "nowhere, they are switched off"
     return Agent(
         model=model,
-        toolbox=Toolbox(tools, keep_whole, around=checkpoints.around if checkpoints else None),
-        system_prompt=system_prompt(settings.system_prompt_file, HERE, boundary),
+        toolbox=Toolbox([*tools, delegate], keep_whole, around=checkpoints.around if checkpoints else None),
+        system_prompt=system_prompt(settings.system_prompt_file, HERE, boundary, habits),
         policy=policy,
-        limits=Limits(max_steps=settings.max_steps),
+        limits=limits_of(settings, binding=exposure != "local"),
+        prices=load_prices(settings.data_dir, HERE),
         background=processes,
         checkpoints=checkpoints,
+        plan_first=settings.plan == "always",
+        prover=Proving(fence if shell else None, scrubber=Scrubber(settings.secrets())),
+    )
+
+
+def limits_of(settings: Settings, binding: bool = False) -> Limits:
+    """How much a turn and a session may take. `binding`: those who come cannot raise it."""
+    return Limits(
+        max_steps=settings.max_steps,
+        max_tokens=settings.max_tokens,
+        max_cost=settings.max_cost,
+        max_seconds=settings.max_seconds,
+        session_steps=settings.session_max_steps,
+        session_tokens=settings.session_max_tokens,
+        session_cost=settings.session_max_cost,
+        session_seconds=settings.session_max_seconds,
+        binding=binding,
+        context_tokens=settings.context_tokens,
     )
 
 
@@ -183,27 +230,24 @@ def new_session(
     exposure: Exposure = "local",
     id: str = "",
     log: EventLog | None = None,
+    store: Store | None = None,
 ) -> Session:
-    """A conversation, new or opened again. At home it works in the workspace itself, strangers get one each."""
+    """A conversation, new or opened again. At home it works in the workspace itself, strangers get one each.
+
+    `store`: where memories of the owner are kept; None: it has no memory.
+    """
     id = id or secrets.token_urlsafe(16)
     at_home = exposure == "local"
-    workspace = settings.workspace_dir if at_home else own_workspace(settings, id)
+    workspace = settings.workspace_dir if at_home else own_workspaces(settings).open(id)
     workspace.mkdir(parents=True, exist_ok=True)
     rules = WorkspaceRules(settings.data_dir / "rules.json") if at_home else None
-    return Session(agent, workspace, settings.data_dir / "files" / id, owner, log, id, workspace_rules=rules)
+    memory = store.memories(owner) if store is not None and settings.memory == "on" else None
+    return Session(agent, workspace, settings.data_dir / "files" / id, owner, log, id, rules, memory)
 
 
-def own_workspace(settings: Settings, session_id: str) -> Path:
-    """A stranger's workspace, the same for the same session: at first a copy of the app's, then theirs.
-
-    Its name tells nothing of the session's id, which is what opens the session.
-    """
-    folder = settings.data_dir / "workspaces" / hashlib.sha256(session_id.encode()).hexdigest()[:32]
-    if not folder.exists():
-        settings.workspace_dir.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(settings.workspace_dir, folder, symlinks=True, ignore=shutil.ignore_patterns(".*"))
-        folder.chmod(0o700)
-    return folder
+def own_workspaces(settings: Settings) -> OwnWorkspaces:
+    """The workspaces of strangers: at first a copy of the app's, then theirs."""
+    return OwnWorkspaces(settings.data_dir / "workspaces", settings.workspace_dir)
 
 
 # ------------------------------------------------------------------ the doors
@@ -222,7 +266,7 @@ async def open_session(settings: Settings | None = None) -> AsyncIterator[Sessio
     try:
         model = await connect_model(settings)
         agent = build_agent(settings, model, fence, checkpoints=checkpoints)
-        sessions = Sessions(store, lambda owner, id, log: new_session(agent, settings, owner, "local", id, log))
+        sessions = Sessions(store, lambda owner, id, log: new_session(agent, settings, owner, "local", id, log, store))
         try:
             yield sessions.create(HOME_OWNER)
         finally:
@@ -240,12 +284,13 @@ async def task_door(arguments: Arguments) -> int:
     task = sys.stdin.read() if arguments.task == "-" else arguments.task
     if not task.strip():
         raise Refused(texts.no_task)
+    expects = lines_in("\n".join(arguments.expects))
     async with open_session(settings) as session:
         if arguments.json:
-            return await run_task(session, task, show_json, texts, ask=None)
+            return await run_task(session, task, show_json, texts, ask=None, expects=expects)
         say(f"{texts.model.format(name=session.agent.model.name)}, {probe().boundary.line}")
         show = show_text(texts, no_color=bool(settings.no_color))
-        return await run_task(session, task, show, texts, ask_in_terminal(texts))
+        return await run_task(session, task, show, texts, ask_in_terminal(texts), expects)
 
 
 def page_door(arguments: Arguments) -> int:
@@ -253,45 +298,80 @@ def page_door(arguments: Arguments) -> int:
     settings = load_settings(arguments.overrides)
     texts = CLI_TEXTS[language_of(settings.language, settings.locale)]
     say(texts.loading)
-    from ui.page import Status, serve  # noqa: PLC0415 (gradio takes seconds to load, and only the page needs it)
+    from ui.page import Share, Status, serve  # noqa: PLC0415 (gradio takes seconds to load, and only the page needs it)
 
     for warning in env_file_warnings(ENV_FILE):
         say(warning)
     fence = probe()
     say(fence.boundary.line)
-    exposure = exposure_of(settings)
-    model, problem = asyncio.run(connect_late(partial(connect_model, settings), settings.chat_model))
+    exposure = exposure_of(settings, arguments.share)
+    model, problem = asyncio.run(page_model(settings))
     say(problem or texts.model.format(name=model.name))
     checkpoints = Checkpoints(settings.data_dir / "checkpoints")
     agent = build_agent(settings, model, fence, exposure, checkpoints)
     status = Status(model.name, model.name == DemoModel.name, fence.boundary.line, fence.boundary.strength, exposure)
 
-    def build(owner: str, id: str, log: EventLog) -> Session:
-        return new_session(agent, settings, owner, exposure, id, log)
+    models = ChosenModels(model, settings, exposure == "local", ENV_FILE)
 
+    def build(owner: str, id: str, log: EventLog) -> Session:
+        return new_session(replace(agent, model=models.of(id)), settings, owner, exposure, id, log, store)
+
+    share = Share(
+        lambda url: say(texts.shared.format(url=url)), lambda why: say(texts.not_shared.format(why=texts.tunnel[why]))
+    )
     store = open_store(settings)
-    sessions = Sessions(store, build)
-    tidying = threading.Thread(target=tidy, args=(store, checkpoints), name="tidy")
+    clear = clearing(settings, checkpoints, exposure)
+    sessions = Sessions(store, build, clear)
+    ended = threading.Event()
+    tidying = threading.Thread(target=tidy, args=(store, checkpoints, clear, ended), name="tidy")
     tidying.start()
     try:
-        serve(sessions, sessions.create, settings, status, lambda url: say(texts.address.format(url=url)))
+        announce = partial(_announce, texts, arguments.share)
+        shown = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.toolbox]
+        warm_up = partial(model.warm_up, shown) if isinstance(model, WarmsUp) else None
+        shared = share if arguments.share else None
+        intake = Uploads()
+        desk = Desk(intake.limits.quota_bytes, intake.limits.quota_files)
+        serve(sessions, sessions.create, settings, status, announce, models, shared, warm_up, intake, desk)
     except OSError as error:
         say(texts.no_port.format(reason=error.strerror or error))
         return 1
     finally:
+        ended.set()
         tidying.join()
+        sessions.leave_unused()
         store.close()
         checkpoints.close()
     return 0
 
 
-def tidy(store: Store, checkpoints: Checkpoints) -> None:
-    """Let go of what was deleted long ago and of checkpoints that are too old, while the page is served already."""
-    try:
-        store.purge()
-        checkpoints.prune()
-    except (NotKept, OSError) as error:
-        logger.warning("old sessions and checkpoints were not cleared away: %s", error)
+def _announce(texts: CliTexts, share: bool, url: str) -> None:
+    say(texts.address.format(url=url))
+    if share:
+        say(texts.sharing)
+
+
+def clearing(settings: Settings, checkpoints: Checkpoints, exposure: Exposure) -> Callable[[str], None]:
+    """Removes a stranger's workspace and its checkpoints; at home the workspace is the person's. Raises OSError."""
+    workspaces = own_workspaces(settings)
+
+    def clear(session_id: str) -> None:
+        if exposure != "local":
+            workspaces.clear(session_id)
+            checkpoints.forget(workspaces.path(session_id))
+
+    return clear
+
+
+def tidy(store: Store, checkpoints: Checkpoints, clear: Callable[[str], None], ended: threading.Event) -> None:
+    """Let go of what was deleted long ago and of checkpoints that are too old, now and then as the page is served."""
+    while not ended.is_set():
+        try:
+            store.purge(clear=clear)
+            checkpoints.prune()
+        except (NotKept, StoreError, OSError) as error:
+            logger.warning("old sessions and checkpoints were not cleared away: %s", error)
+        ended.wait(TIDY_EVERY_S)
 
 
 def audit_door(arguments: Arguments) -> int:

@@ -24,7 +24,7 @@ from agent.messages import ToolCall
 from agent.policy import ALLOW, Verdict, arguments_hash
 from agent.rules import covering, parsed, reach
 from agent.scopes import ONCE, Scope, scopes
-from agent.tool import Tool
+from agent.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -72,12 +72,15 @@ def judge(session: Session, agent: Agent, call: ToolCall) -> Verdict:
     arguments = parsed(tool, call)
     if tool is None or arguments is None:
         return ALLOW
-    verdict = agent.policy.judge(tool.effects(arguments))
+    effects = tool.effects(arguments)
+    verdict = agent.policy.judge(effects, session.voices.from_outside(agent.toolbox))
     if verdict.answer == "deny":
         return verdict
     if decided := session.decision(call):
         return decided
-    return _by_rules(session, tool, call, arguments, verdict) if verdict.answer == "ask" else verdict
+    if verdict.answer == "ask" and Effect.REMEMBER not in effects:  # no rule speaks for the person in that
+        verdict = _by_rules(session, tool, call, arguments, verdict)
+    return agent.policy.answered(verdict) if verdict.answer == "ask" else verdict
 
 
 def _by_rules(session: Session, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], asked: Verdict) -> Verdict:

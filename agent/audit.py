@@ -18,7 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from agent.events import BranchSelected, CallAwaiting, CallDecided, CallFinished, CallStarted, Replied, TurnStarted
+from agent.events import (
+    BranchSelected,
+    CallAwaiting,
+    CallDecided,
+    CallFinished,
+    CallStarted,
+    Delegated,
+    Replied,
+    TurnStarted,
+    id_within,
+)
 from agent.log import Entry
 from agent.messages import ToolCall
 from agent.policy import arguments_hash
@@ -80,10 +90,13 @@ class Trail:
         self._owner, self._session_id, self._scrub = owner, session_id, scrub
         self._turn: int | None = None
         self._calls: dict[tuple[int | None, str], _Call] = {}  # a call id may come again in another turn
+        self._inner: dict[str, Trail] = {}  # of the sub-agents at work, by the call that runs each
 
     def row(self, entry: Entry) -> AuditRow | None:
         """The row that this entry makes, without its place in the chain."""
         event = entry.event
+        if isinstance(event, Delegated):
+            return self._inner_row(event, entry)
         if not isinstance(event, CallFinished) or (known := self._calls.get((self._turn, event.call_id))) is None:
             return None
         verdict, decided_by = _judged(known, event)
@@ -104,15 +117,25 @@ class Trail:
             bytes=_bytes_changed(event),
         )
 
+    def _inner_row(self, event: Delegated, entry: Entry) -> AuditRow | None:
+        """A sub-agent's call is a call of the turn that it works for."""
+        trail = self._inner.get(event.call_id)
+        row = trail.row(replace(entry, event=event.event)) if trail else None
+        return row and replace(row, turn=self._turn or 0, call_id=id_within(event.call_id, row.call_id))
+
     def add(self, entry: Entry) -> None:
         event = entry.event
-        if isinstance(event, (TurnStarted, BranchSelected)):
+        if isinstance(event, Delegated):
+            trail = self._inner.setdefault(event.call_id, Trail(self._owner, self._session_id, self._scrub))
+            trail.add(replace(entry, event=event.event))
+        elif isinstance(event, (TurnStarted, BranchSelected)):
             self._turn = event.turn
         elif isinstance(event, Replied):
             for call in event.message.tool_calls:
                 self._calls[self._turn, call.id] = _Call(call)
         elif isinstance(event, CallFinished):
             self._calls.pop((self._turn, event.call_id), None)
+            self._inner.pop(event.call_id, None)
         elif isinstance(event, CallAwaiting):
             self._calls[self._turn, event.call_id].awaited = True
         elif isinstance(event, CallDecided):

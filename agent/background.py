@@ -23,6 +23,9 @@ class Background(Protocol):
         when it has ended `reason`, `exit_code` (None where a signal ended it), `killed`, `seconds`, too.
         """
 
+    def said(self, session_id: str, process_id: str) -> str:
+        """The last of what one has said, a few thousand characters, cleaned. Raises Refused for an unknown one."""
+
     async def end(self, session_id: str, process_id: str) -> None:
         """End one with all that it started, and wait for the proof. Raises Refused for an unknown one."""
 

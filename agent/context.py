@@ -1,125 +1,108 @@
 """The context: what the model is shown at this step, a view of the transcript.
 
-Knows how to put a request together, and what to leave out of one that is too long: old results are shortened first,
-then the oldest turns go, then the older steps of this one. The person's current message always stays, and a call is
-never parted from its result. Refuses to edit the transcript, and to know how a request looks on the wire.
+    fit          a request: system prompt, messages, tools
+    Compactions  what is not shown in full any more: a fold of the log
+
+The view is a function of the transcript and of the `Compacted` events alone, so a restart gives the same, and between
+two of them it only grows: what a provider has cached of it stays good. A call is never parted from its result. Refuses
+to decide what is left out (`agent/compaction.py` does), to edit the transcript, and to know how a request looks on the
+wire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.errors import ContextOverflow
-from agent.events import Retrying
+from agent.events import BranchSelected, Compacted, Event, TurnStarted
 from agent.llm.model import Request, ToolSpec
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.tool import cut_middle
+from agent.transcript import Transcript
 
 if TYPE_CHECKING:
     from agent.agent import Agent
     from agent.session import Session
 
-SAFETY = 0.8
-"""Tokens are not characters: aim below what the numbers say."""
-OLD_RESULT_CHARS = 300
-RESULT_CHARS = 1_500
-QUOTE_CHARS = 160
+ELIDED_CHARS = 300
+"""What is left of a result that is shown by reference: its beginning and its end."""
+
+STEPS_LEFT_OUT = "Earlier steps of this task were left out here, because they do not fit any more."
 
 
 def fit(session: Session, agent: Agent, may_call: bool = True) -> Request:
     """Everything said so far, as far as it fits, and the tools. `may_call=False` asks for an answer in words."""
-    messages: Sequence[Message] = session.transcript.messages
-    if session.context_chars is not None:
-        messages = compacted(messages, session.context_chars)
     return Request(
         system=agent.system_prompt,
-        messages=tuple(messages),
+        messages=tuple(session.compactions.view(session.transcript)),
         tools=tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.toolbox),
         tool_choice="auto" if may_call else "none",
     )
 
 
-def tighten(session: Session, request: Request, overflow: ContextOverflow, attempt: int) -> Retrying:
-    """Remember how much fits, for this step and the following ones. Raises `overflow` where nothing can be left out."""
-    before = size(request.messages)
-    session.context_chars = int(before / max(overflow.times_too_long, 1.1) * SAFETY)
-    if size(compacted(session.transcript.messages, session.context_chars)) >= before:
-        raise overflow
-    assert overflow.fault is not None
-    return Retrying("context_overflow", overflow.fault.detail, 0.0, attempt)
+class Compactions:
+    """What was compacted, by the turn in which it was: it holds on the branches that this turn is on."""
 
+    def __init__(self) -> None:
+        self._leaf: int | None = None
+        self._by_turn: dict[int, list[Compacted]] = {}
+        self._elided: dict[tuple[str, str], ToolMessage] = {}  # the same objects each time
+        self._summaries: dict[str, UserMessage] = {}
 
-def size(messages: Sequence[Message]) -> int:
-    """Characters, by and large."""
-    return sum(
-        len(m.text)
-        + (sum(len(c.arguments) + len(c.name) for c in m.tool_calls) if isinstance(m, AssistantMessage) else 0)
-        for m in messages
-    )
+    def add(self, event: Event) -> None:
+        if isinstance(event, (TurnStarted, BranchSelected)):
+            self._leaf = event.turn
+        elif isinstance(event, Compacted) and self._leaf is not None:
+            self._by_turn.setdefault(self._leaf, []).append(event)
 
+    def on(self, path: Sequence[int]) -> list[Compacted]:
+        """What was compacted on these turns, in order."""
+        return [event for turn in path for event in self._by_turn.get(turn, ())]
 
-def compacted(messages: Sequence[Message], limit: int) -> list[Message]:
-    """At most `limit` characters of the messages, or as near as makes sense. The messages stay as they are."""
-    turns = _turns(messages)
-    view = list(messages)
-    stages: list[Callable[[], list[Message]]] = [
-        lambda: _flat(_shortened(turn, OLD_RESULT_CHARS) for turn in turns[:-1]) + turns[-1],
-        *(lambda n=n: _without(turns, n) for n in range(1, len(turns))),
-        lambda: [*_left_out(turns[:-1]), *_shortened(turns[-1], RESULT_CHARS)],
-        lambda: [*_left_out(turns[:-1]), *_recent_steps(_shortened(turns[-1], RESULT_CHARS), 3)],
-        lambda: [*_left_out(turns[:-1]), *_recent_steps(_shortened(turns[-1], OLD_RESULT_CHARS), 1)],
-    ]
-    for stage in stages:
-        if size(view) <= limit:
-            break
-        view = stage()
-    return view
+    def view(self, transcript: Transcript, further: Sequence[Compacted] = ()) -> list[Message]:
+        """The messages of the selected branch as the model is shown them; `further`: what may be compacted next."""
+        path = transcript.branches.path(transcript.branches.leaf)
+        done = [*self.on(path), *further]
+        elided = {call: how for event in done for call, how in event.elided.items()}
+        left_out = {call for event in done for call in event.left_out}
+        last = next((e for e in reversed(done) if e.summarised in path), None)
+        view: list[Message] = []
+        if last is not None and last.summarised is not None:
+            view.append(self._summary(last.summary))
+            path = path[path.index(last.summarised) + 1 :]
+        for turn in path:
+            view.extend(self._turn(transcript.of(turn), elided, left_out))
+        return view
 
+    def _turn(self, messages: Sequence[Message], elided: dict[str, str], left_out: set[str]) -> Iterator[Message]:
+        gone: set[str] = set()  # of whole steps: a call that is shown has its result
+        for message in messages:
+            if isinstance(message, AssistantMessage) and message.tool_calls:
+                calls = {call.id for call in message.tool_calls}
+                if calls <= left_out:
+                    if not gone:
+                        yield self._note(STEPS_LEFT_OUT)
+                    gone |= calls
+                    continue
+            elif isinstance(message, ToolMessage):
+                if message.call_id in gone:
+                    continue
+                if message.call_id in elided:
+                    yield self._shortened(message, elided[message.call_id])
+                    continue
+            yield message
 
-def _turns(messages: Sequence[Message]) -> list[list[Message]]:
-    """Each from one message of the person up to the next."""
-    turns: list[list[Message]] = [[]]
-    for message in messages:
-        if isinstance(message, UserMessage) and message.source == "person" and turns[-1]:
-            turns.append([])
-        turns[-1].append(message)
-    return turns
+    def _shortened(self, message: ToolMessage, how: str) -> ToolMessage:
+        key = (message.call_id, message.text)
+        if key not in self._elided:
+            self._elided[key] = replace(message, text=cut_middle(message.text, ELIDED_CHARS, how), images=())
+        return self._elided[key]
 
+    def _summary(self, text: str) -> UserMessage:
+        return self._note(f"The earlier part of this conversation is left out, because it does not fit. {text}")
 
-def _without(turns: list[list[Message]], count: int) -> list[Message]:
-    """All but the first `count` turns; of those, what the person said."""
-    kept = [_shortened(turn, OLD_RESULT_CHARS) for turn in turns[count:-1]]
-    return [*_left_out(turns[:count]), *_flat(kept), *turns[-1]]
-
-
-def _left_out(turns: Sequence[list[Message]]) -> list[Message]:
-    said = [m.text for turn in turns for m in turn if isinstance(m, UserMessage) and m.source == "person"]
-    if not said:
-        return []
-    quotes = "\n".join(f"- {' '.join(text.split())[:QUOTE_CHARS]}" for text in said[-8:])
-    note = (
-        f"The earlier part of this conversation was left out, because it does not fit. The user said in it:\n{quotes}"
-    )
-    return [UserMessage(note, source="glassloop")]
-
-
-def _shortened(turn: Sequence[Message], chars: int) -> list[Message]:
-    note = "Call the tool again if you need it."
-    return [
-        replace(m, text=cut_middle(m.text, chars, note), images=()) if isinstance(m, ToolMessage) else m for m in turn
-    ]
-
-
-def _recent_steps(turn: Sequence[Message], count: int) -> list[Message]:
-    """The person's message and the last steps of a turn."""
-    starts = [at for at, m in enumerate(turn) if isinstance(m, AssistantMessage)]
-    if len(starts) <= count:
-        return list(turn)
-    note = UserMessage(f"{len(starts) - count} earlier steps of this task were left out.", source="glassloop")
-    return [*turn[: starts[0]], note, *turn[starts[-count] :]]
-
-
-def _flat(turns: Iterable[Sequence[Message]]) -> list[Message]:
-    return [message for turn in turns for message in turn]
+    def _note(self, text: str) -> UserMessage:
+        if text not in self._summaries:
+            self._summaries[text] = UserMessage(text, source="glassloop")
+        return self._summaries[text]

@@ -5,6 +5,7 @@
     ├── SettingsError          the operator: a variable, what is wrong with it, an example
     ├── StoreError             the operator: a database that cannot be used, and what to do
     ├── Refused                the person: a request that the session cannot take (stale, unknown, not theirs)
+    │   └── NotTaken           a file that is not taken in: `code` says why
     └── TurnStop               ends a turn; becomes its one TurnEnded
         ├── ApprovalNeeded     awaiting_approval
         ├── StepLimitReached   step_limit
@@ -22,7 +23,7 @@ Anything else that is raised is a bug of ours: it ends the turn with its traceba
 
 from __future__ import annotations
 
-from agent.events import Fault, StopReason
+from agent.events import Budget, Fault, StopReason
 
 FAULT_CODES = (
     "wrong_key",
@@ -67,11 +68,21 @@ class Refused(GlassloopError):
     """The session does not take this request; the text says why."""
 
 
+class NotTaken(Refused):
+    """A file that a person handed in cannot be taken. The page has words for each code."""
+
+    def __init__(self, code: str) -> None:
+        """`code`: too_large, picture_too_large, too_many, full, disk_full, gone, failed."""
+        super().__init__(f"the file was not taken ({code})")
+        self.code = code
+
+
 class TurnStop(GlassloopError):
     """A turn is over for a reason other than an answer."""
 
     reason: StopReason = "error"
     fault: Fault | None = None
+    budget: Budget | None = None
 
 
 class ApprovalNeeded(TurnStop):
@@ -84,6 +95,10 @@ class StepLimitReached(TurnStop):
 
 class BudgetSpent(TurnStop):
     reason: StopReason = "budget"
+
+    def __init__(self, budget: Budget) -> None:
+        super().__init__(f"{budget.spent:g} of {budget.limit:g} {budget.kind}")
+        self.budget = budget
 
 
 class LoopDetected(TurnStop):
@@ -127,7 +142,9 @@ class ModelError(TurnStop):
 class ContextOverflow(ModelError):
     """The request is longer than the model can read."""
 
-    def __init__(self, message: str, detail: str = "", times_too_long: float = 2.0) -> None:
+    def __init__(self, message: str, detail: str = "", times_too_long: float = 2.0, window: int | None = None) -> None:
         super().__init__("context_overflow", message, detail)
         self.times_too_long = times_too_long
         """By the server's numbers; 2 where it gave none."""
+        self.window = window
+        """How many tokens fit, by the same numbers."""

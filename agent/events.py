@@ -2,16 +2,22 @@
 
 A *turn* is one user message until its `TurnEnded`. A *step* is one model call and the tool calls it asks for:
 
-    TurnStarted
-      StepStarted  RequestSent  (TextDelta | ReasoningDelta | CallDelta)*  Replied
+    TurnStarted  Recalled?
+      Steered*  StepStarted  Compacted?  RequestSent  (TextDelta | ReasoningDelta | CallDelta)*  Replied
         CallStarted  OutputDelta*  CallFinished         once for each call, calls may overlap
       StepStarted ...
+      Proved
     TurnEnded                                           exactly one, and one more after each TurnResumed
 
-`Retrying` throws away the deltas of its step so far: the model is asked again. Where a person has to agree to a call,
-the turn ends and goes on later:
+`Retrying` throws away the deltas of its step so far: the model is asked again. What a sub-agent does is told while the
+call that runs it goes on:
+
+    CallStarted  Delegated(TurnStarted)  Delegated(StepStarted) ...  Delegated(TurnEnded)  CallFinished
+
+Where a person has to agree to a call, the turn ends and goes on later:
 
     CallAwaiting*  TurnEnded(awaiting_approval)  (CallDecided | RuleGranted)*  TurnResumed  CallStarted ...  TurnEnded
+    TurnEnded(budget)  BudgetRaised | FinishRequested  TurnResumed  StepStarted ...  TurnEnded
 
 Times are not in here: the log's entries carry them.
 
@@ -34,7 +40,7 @@ StopReason = Literal[
     "stopped",  # the person pressed Stop
     "step_limit",  # too many steps; the last reply is a summary without tools
     "budget",  # money, tokens or time are used up
-    "loop",  # the same call with the same result, again and again
+    "loop",  # the same call with the same result, or the same words, again and again
     "empty_answer",  # the model said nothing, and nothing again when asked once more
     "output_truncated",  # the answer was cut at the output limit
     "content_filtered",  # the provider's filter cut the answer
@@ -72,10 +78,22 @@ class Fault:
 
 @dataclass(frozen=True)
 class MessageQueued:
-    """A message sent while a turn runs. It becomes a turn of its own, unless it is withdrawn first."""
+    """A message sent while a turn runs. It becomes a turn of its own, unless it steers or is withdrawn first.
+
+    Once more with the same id: the person has made it a steering one."""
 
     id: str
     text: str
+    images: tuple[File, ...] = ()
+    files: tuple[File, ...] = ()
+    expects: tuple[str, ...] = ()
+    steer: bool = False
+    """It enters the running turn before its next step, as `Steered`. Where the turn ends before that, it waits like any
+    other."""
+
+    @property
+    def message(self) -> UserMessage:
+        return UserMessage(self.text, images=self.images, files=self.files, expects=self.expects)
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,31 @@ class TurnStarted:
     """The `MessageQueued` this turn was made from."""
     parent: int | None = None
     """The turn it follows; None where it opens the conversation. An edited message has the parent of the first one."""
+
+
+@dataclass(frozen=True)
+class Steered:
+    """A queued message entered the running turn, before its next step."""
+
+    queued_id: str
+    message: UserMessage
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Something worth knowing in every conversation of its owner."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What the model was reminded of at the start of the turn."""
+
+    memories: tuple[Memory, ...]
+    text: str
+    """As the model reads it."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +193,7 @@ class Retrying:
     """This attempt is void, the deltas of the step are thrown away, another attempt follows."""
 
     code: str
-    """A fault code, or `adapting` where the request was put right after a refusal."""
+    """A fault code; `adapting`: the request was put right after a refusal; `repeating`: the words went in circles."""
     detail: str
     seconds: float
     """The pause before the next attempt."""
@@ -245,6 +288,14 @@ class OutputDelta:
 
 
 @dataclass(frozen=True)
+class PartialPicture:
+    """A picture that a running call has not finished: each replaces the one before, the result replaces all."""
+
+    call_id: str
+    file: File
+
+
+@dataclass(frozen=True)
 class CallFinished:
     call_id: str
     name: str
@@ -264,6 +315,158 @@ class Nudged:
 
     code: str
     text: str
+
+
+@dataclass(frozen=True)
+class PlanItem:
+    text: str
+    status: Literal["open", "doing", "done", "dropped"] = "open"
+    why: str = ""
+    """Why it was dropped."""
+
+
+@dataclass(frozen=True)
+class PlanChanged:
+    """The model's checklist for this turn, whole, as it is now."""
+
+    items: tuple[PlanItem, ...]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The context was made to fit. The transcript has everything still."""
+
+    tokens_before: int
+    tokens_after: int
+    """Of the request, as counted or estimated."""
+    elided: Mapping[str, str] = field(default_factory=dict)
+    """The calls whose results are shown shortened from now on, each with how the model can read the whole again."""
+    left_out: tuple[str, ...] = ()
+    """The calls that are not shown any more, nor their results."""
+    summary: str = ""
+    """What stands for the turns up to `summarised`."""
+    summarised: int | None = None
+    """The last turn of the branch that the summary stands for."""
+    by_model: bool = True
+    """The summary is the model's; False: it could not be had, and what the person said stands there."""
+    usage: Usage | None = None
+    """Of the model call that wrote the summary."""
+    window: int | None = None
+    """How many tokens fit, where the server has just said so."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that had to be true at the end, and whether it is."""
+
+    what: str
+    """A line of `agent/expectations.py`, such as `report.md json`; or an item of the plan that is not done."""
+    source: Literal["message", "plan", "person"]
+    """Who asked for it: the task's own words, the plan, or the person's list of what must be true."""
+    ok: bool | None
+    """None: it could not be looked at, or the model gave it up."""
+    found: str = ""
+    """What was found instead: one of `proof.FOUND`; empty where all is well."""
+    detail: str = ""
+    """More about that, in nobody's language: an exit code, a line, a reason."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something the answer says that the record of the calls does not bear out."""
+
+    text: str
+    """The words of the answer."""
+    why: str
+    """One of `claims.WHY`."""
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What was found when the model said that it is done. Before the `TurnEnded` of an answered turn."""
+
+    verdict: Literal["verified", "partly", "not_verified", "could_not"]
+    checks: tuple[Check, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+BudgetKind = Literal["steps", "tokens", "money", "seconds"]
+BudgetScope = Literal["turn", "session"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of something may be spent, and how much is. Model calls, tokens, the price table's currency, seconds."""
+
+    kind: BudgetKind
+    scope: BudgetScope
+    limit: float
+    spent: float
+
+
+@dataclass(frozen=True)
+class Meter:
+    """What was spent: model calls, tokens, money and time."""
+
+    steps: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input."""
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Of the output."""
+    counted: bool = True
+    """The server counted all of the tokens; False: some are estimated."""
+    money: float | None = 0.0
+    """None: the price of a model that answered is not known."""
+    currency: str = ""
+    model_s: float = 0.0
+    """Seconds in which a model was at work."""
+    tool_s: float = 0.0
+    """Seconds in which a tool was at work; several side by side count once."""
+    seconds: float = 0.0
+    """From the start to the end, without the time in which a person was waited for."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True)
+class BudgetRaised:
+    """The person gives more of what ran out; a `TurnResumed` follows."""
+
+    kind: BudgetKind
+    by: float
+    scope: BudgetScope = "turn"
+
+
+@dataclass(frozen=True)
+class BudgetSet:
+    """The person sets another limit in this conversation, for each turn or for the whole of it."""
+
+    kind: BudgetKind
+    scope: BudgetScope
+    limit: float | None
+    """None: no limit."""
+
+
+@dataclass(frozen=True)
+class FinishRequested:
+    """The person wants the turn to end with a summary instead of more of what ran out; a `TurnResumed` follows."""
+
+
+@dataclass(frozen=True)
+class Delegated:
+    """What happened in a sub-agent, told under the call that runs it. Deltas are not: what they come to is."""
+
+    call_id: str
+    event: Event
+
+
+def id_within(call_id: str, inner_id: str) -> str:
+    """A sub-agent's call among all calls of the session: its own id is only unique within the sub-agent."""
+    return f"{call_id}-{inner_id}"
 
 
 @dataclass(frozen=True)
@@ -307,6 +510,8 @@ class Undone:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Facts as a call has them (`before`, `checkpoint`, `changed`, `changed_total`), and what was left: `kept`,
     `cannot`, `failed`, `without_checkpoint`."""
+    paths: tuple[str, ...] | None = None
+    """The only files that were asked for; None: all that the target changed."""
 
 
 @dataclass(frozen=True)
@@ -332,12 +537,18 @@ class TurnEnded:
     fault: Fault | None = None
     receipt: Receipt | None = None
     """Where the reason is `stopped`."""
+    budget: Budget | None = None
+    """Where the reason is `budget`: what ran out."""
+    meter: Meter | None = None
+    """What the turn has taken so far."""
 
 
 Event = Union[
     MessageQueued,
     MessageWithdrawn,
     TurnStarted,
+    Steered,
+    Recalled,
     BranchSelected,
     StepStarted,
     RequestSent,
@@ -353,8 +564,16 @@ Event = Union[
     TurnResumed,
     CallStarted,
     OutputDelta,
+    PartialPicture,
     CallFinished,
     Nudged,
+    PlanChanged,
+    Compacted,
+    Delegated,
+    Proved,
+    BudgetRaised,
+    BudgetSet,
+    FinishRequested,
     Undone,
     TurnEnded,
 ]

@@ -11,8 +11,7 @@ Knows the format. Refuses to know who may export and where an import is kept.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -26,14 +25,21 @@ from agent.events import (
     CallDelta,
     CallFinished,
     CallStarted,
+    Compacted,
+    Delegated,
     Event,
     File,
+    FinishRequested,
     Nudged,
     OutputDelta,
+    PlanChanged,
+    Proved,
     ReasoningDelta,
+    Recalled,
     Replied,
     RequestSent,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -51,9 +57,15 @@ MAX_BYTES = 64 << 20
 MAX_LINE = 8 << 20
 MAX_ENTRIES = 200_000
 """An import larger than any of these is refused; a session of 10,000 events takes 2 MB."""
+MAX_AT = 253_402_300_799
+"""The last second of the year 9999: no calendar goes further."""
+MAX_NUMBER = 1 << 64
+"""Nothing that an event counts is more, and budgets and pages have to reckon with it."""
 
 HISTORY = (
     TurnStarted,
+    Steered,
+    Recalled,
     BranchSelected,
     StepStarted,
     RequestSent,
@@ -68,7 +80,12 @@ HISTORY = (
     CallStarted,
     OutputDelta,
     CallFinished,
+    Delegated,
     Nudged,
+    PlanChanged,
+    Proved,
+    Compacted,
+    FinishRequested,
     TurnEnded,
 )
 """What an import takes over. Everything else stays out: what waits to be sent, what a person allowed, what can be
@@ -137,7 +154,7 @@ def import_lines(content: bytes, at: float, file_names: bool = False) -> Importe
     history = _History()
     for number, line in enumerate(lines, start=2):
         entry = _entry(number, line)
-        if isinstance(entry.event, HISTORY):
+        if _is_taken(entry.event):
             try:
                 event = history.add(_disarmed(entry.event, file_names))
             except (KeyError, ValueError):
@@ -166,16 +183,42 @@ def _entry(number: int, line: bytes) -> Entry:
         raise Refused(f"line {number} is too long")
     try:
         entry = load_entry(json.loads(line))
+        sound = _is_sound(entry.event)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Refused(f"line {number} is no entry of a log") from None
-    if not math.isfinite(entry.at):
+    if not 0 <= entry.at <= MAX_AT:
         raise Refused(f"line {number} has no time")
+    if not sound:
+        raise Refused(f"line {number} holds a number that cannot be")
     return entry
 
 
+def _is_sound(value: Any, least: int = 0) -> bool:
+    """Can every number in it be reckoned with? What an event counts is never below zero; facts beside it may be."""
+    if isinstance(value, (int, float)):
+        return least <= value <= MAX_NUMBER  # which not-a-number is not
+    if isinstance(value, Mapping):
+        return all(_is_sound(one, -MAX_NUMBER) for one in value.values())
+    if isinstance(value, (list, tuple)):
+        return all(_is_sound(one, least) for one in value)
+    return not is_dataclass(value) or all(_is_sound(getattr(value, f.name), least) for f in fields(value))
+
+
+def _is_taken(event: Event) -> bool:
+    """Of a sub-agent's events the same are taken; a sub-agent has none of its own."""
+    if isinstance(event, Delegated):
+        return isinstance(event.event, HISTORY) and not isinstance(event.event, Delegated)
+    return isinstance(event, HISTORY)
+
+
 def _disarmed(event: Event, file_names: bool) -> Event:
-    """Without files, without fields that would go to a model's server unread; faults are ones we have words for."""
+    """Without files and without fields that would go to a model's server unread; faults are ones we have words for.
+    What somebody else's messages expect is no wish of whoever goes on here: a line of it may be a command."""
+    if isinstance(event, Delegated):
+        return replace(event, event=_disarmed(event.event, file_names))
     event = _files_replaced(event, lambda file: replace(file, path="") if file_names else None)
+    if isinstance(event, (TurnStarted, Steered)) and not file_names:
+        return replace(event, message=replace(event.message, expects=()))
     if isinstance(event, TurnEnded) and event.fault is not None and event.fault.code not in FAULT_CODES:
         return replace(event, fault=replace(event.fault, code="provider_error"))
     if isinstance(event, Replied):
@@ -214,6 +257,8 @@ class _History:
         self._transcript = Transcript()
         self._sent = 0  # messages in the last request
         self._running = False
+        self._used_up = False  # did the turn end so that it can go on without a decision about a call?
+        self._inner: dict[str, _History] = {}  # of the sub-agents at work, by the call that runs each
 
     def add(self, event: Event) -> Event:
         transcript = self._transcript
@@ -222,20 +267,27 @@ class _History:
             follows = event.parent if isinstance(event, TurnStarted) else None
             _check(follows is None or not transcript.open_in(follows))
         elif isinstance(event, TurnResumed):
-            _check(not self._running and event.turn == transcript.branches.leaf and bool(transcript.open_calls))
-        elif isinstance(event, (CallAwaiting, CallDecided, CallStarted, CallFinished)):
+            _check(not self._running and event.turn == transcript.branches.leaf)
+            _check(self._used_up or bool(transcript.open_calls))
+        elif isinstance(event, (CallAwaiting, CallDecided, CallStarted, CallFinished, Delegated)):
             _check(event.call_id in transcript.open_calls)
         elif isinstance(event, TurnEnded):
             _check(event.turn == transcript.branches.leaf)
         else:
-            _check(transcript.branches.leaf is not None and (self._running or isinstance(event, Nudged)))
-        if isinstance(event, (StepStarted, Replied, Nudged)):
+            _check(transcript.branches.leaf is not None and (self._running or isinstance(event, _AT_REST)))
+        if isinstance(event, (StepStarted, Replied, Nudged, Recalled, Steered)):
             _check(not transcript.open_calls)
         if isinstance(event, Replied):
             _check_calls(event)
+        if isinstance(event, Delegated):
+            self._inner.setdefault(event.call_id, _History()).add(event.event)
+        elif isinstance(event, CallFinished):
+            self._inner.pop(event.call_id, None)
         if isinstance(event, RequestSent):
             _check(0 <= event.kept <= self._sent)
             self._sent = event.kept + len(event.messages)
+        if isinstance(event, TurnEnded):
+            self._used_up = event.reason in ("budget", "step_limit")
         transcript.add(event)
         self._running = self._running if not isinstance(event, _TURNING) else not isinstance(event, TurnEnded)
         return event
@@ -262,6 +314,7 @@ class _History:
 
 
 _TURNING = (TurnStarted, TurnResumed, TurnEnded)
+_AT_REST = (Nudged, FinishRequested)
 
 
 def _check(holds: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
-from agent.events import Event
+from agent.events import Delegated, Event
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,10 @@ class EventLog:
     def followed(self) -> bool:
         """Does any reader follow?"""
         return bool(self._waiting)
+
+    def now(self) -> float:
+        """The time that an entry appended now would get."""
+        return self._clock()
 
     def since(self, seq: int) -> Sequence[Entry]:
         """The entries from `seq` on."""
@@ -91,15 +95,25 @@ _NAMES = {cls: name for name, cls in zip(_TYPES, get_args(Event), strict=True)}
 
 def dump_entry(entry: Entry) -> dict[str, Any]:
     """An entry as JSON data: `{"seq", "at", "type": "text_delta", ...the event's fields}`."""
-    return {
-        "seq": entry.seq,
-        "at": entry.at,
-        "type": _NAMES[type(entry.event)],
-        **dataclasses.asdict(entry.event),
-    }
+    return {"seq": entry.seq, "at": entry.at, **_dump(entry.event)}
 
 
 def load_entry(data: Mapping[str, Any]) -> Entry:
     """The way back. Raises `pydantic.ValidationError` or `KeyError` for data that `dump_entry` did not make."""
-    fields = {key: value for key, value in data.items() if key not in ("seq", "at", "type")}
-    return Entry(int(data["seq"]), float(data["at"]), _TYPES[data["type"]].validate_python(fields))
+    fields = {key: value for key, value in data.items() if key not in ("seq", "at")}
+    return Entry(int(data["seq"]), float(data["at"]), _load(fields))
+
+
+def _dump(event: Event) -> dict[str, Any]:
+    fields = dataclasses.asdict(event)
+    if isinstance(event, Delegated):
+        fields["event"] = _dump(event.event)  # with its type, which `asdict` leaves out
+    return {"type": _NAMES[type(event)], **fields}
+
+
+def _load(data: Mapping[str, Any]) -> Event:
+    fields = {key: value for key, value in data.items() if key != "type"}
+    if data["type"] == _NAMES[Delegated]:
+        return Delegated(str(fields["call_id"]), _load(fields["event"]))
+    event: Event = _TYPES[data["type"]].validate_python(fields)
+    return event

@@ -2,7 +2,7 @@
 
     think   one model call, streamed into the log        agent/llm/     servers, retries, broken streams
     act     judge the calls, run them, append results    agent/policy.py, agent/approval.py, agent/tool.py
-    verify  is "done" true?                               agent/verify.py
+    verify  is "done" true?                               agent/verify.py, agent/proof.py
 
 Knows the order of things. Refuses to know any provider, any tool, any screen. What is unusual is an exception of
 `agent/errors.py`, caught in one place: `Session`, which turns it into the turn's one `TurnEnded`.
@@ -17,12 +17,15 @@ from itertools import count, groupby
 from typing import TYPE_CHECKING, Any
 
 from agent.approval import judge
-from agent.context import fit, tighten
+from agent.compaction import make_more_room, make_room
+from agent.context import fit
 from agent.errors import ApprovalNeeded, ContextOverflow, StepLimitReached
-from agent.events import CallAwaiting, CallFinished, CallStarted, CallStatus, Nudged, Replied, StepStarted
+from agent.events import CallAwaiting, CallFinished, CallStarted, CallStatus, Replied, StepStarted
+from agent.limits import last_words, steps_left, watch
 from agent.llm.model import ModelEvent
 from agent.messages import ToolCall
 from agent.outbox import name_by_content
+from agent.plan import plan_first
 from agent.policy import arguments_hash
 from agent.tool import Effect, Toolbox
 from agent.verify import verify
@@ -35,30 +38,34 @@ if TYPE_CHECKING:
 async def run_turn(session: Session, agent: Agent) -> None:
     """Think and act until the model has answered. Raises a `TurnStop` where it ends otherwise."""
     await act(session, agent)  # answer calls left open by an approval
-    for _ in range(session.turn.steps, agent.limits.max_steps):
+    plan_first(session, agent)
+    for _ in range(steps_left(session, agent)):
         reply = await think(session, agent)
         if not reply.message.tool_calls:
-            if await verify(session, agent, reply):
+            if not session.steering and await verify(session, agent, reply):
                 return
         else:
             await act(session, agent)
-    session.append(Nudged("step_limit", "No steps are left. Without tools: say what is done and what is still open."))
+    session.append(last_words(session))
     await think(session, agent, may_call=False)
-    raise StepLimitReached
+    if not session.turn.finishing:
+        raise StepLimitReached
 
 
 async def think(session: Session, agent: Agent, may_call: bool = True) -> Replied:
     """Stream one model call into the log and return the reply."""
-    if warning := agent.limits.watch_for_loops(session.transcript.messages):
-        session.append(warning)
+    session.take_steering()  # what the person says in the middle of a turn enters here
+    if may_call:
+        watch(session, agent)  # is anything used up, or nearly?
     session.append(StepStarted(session.turn.steps + 1))
+    await make_room(session, agent)  # where the context is nearly full
     for attempt in count(2):
         request = fit(session, agent, may_call)
         try:
             return await listen(session, agent.model.stream(request))
         except ContextOverflow as overflow:
-            session.append(tighten(session, request, overflow, attempt))
-    raise AssertionError("tighten ends this")
+            await make_more_room(session, agent, overflow, attempt)
+    raise AssertionError("make_more_room ends this")
 
 
 async def listen(session: Session, stream: AsyncGenerator[ModelEvent, None]) -> Replied:

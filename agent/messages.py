@@ -52,7 +52,14 @@ class UserMessage:
     """What the person said, or (`source="glassloop"`) what the loop itself tells the model."""
 
     text: str
-    source: Literal["person", "glassloop"] = "person"
+    source: Literal["person", "glassloop", "steering"] = "person"
+    """`steering`: the person, in the middle of a turn."""
+    images: tuple[File, ...] = ()
+    """Pictures the person handed over, for a model that can see."""
+    files: tuple[File, ...] = ()
+    """Everything the person handed over, as they gave it; the text tells where it lies in the workspace."""
+    expects: tuple[str, ...] = ()
+    """What has to be true at the end, one line each, as the person wrote it."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class Verdict:
 
 
 ALLOW = Verdict("allow")
+HEARSAY = Verdict("ask", "Something from outside was read in this conversation, and it may be what asks for this.")
+"""What lasts in the person's name is theirs to wish. Where only they have spoken it was their wish."""
 _STRICTNESS: tuple[Answer, ...] = ("allow", "ask", "deny")
 
 
@@ -41,13 +43,25 @@ class Policy:
     """One verdict an effect. What no rule names is allowed: whoever writes the rules out names every effect."""
 
     rules: Mapping[Effect, Verdict] = field(default_factory=dict)
+    unasked: str = ""
+    """Where nobody can be asked: why, for the model. What no rule of the person's covers is denied there."""
 
-    def judge(self, effects: Iterable[Effect]) -> Verdict:
-        """The strictest verdict among the call's effects (`Tool.effects`)."""
-        verdicts = [self.rules.get(effect, ALLOW) for effect in sorted(effects)]
+    def judge(self, effects: Iterable[Effect], from_outside: bool = True) -> Verdict:
+        """The strictest verdict among the call's effects (`Tool.effects`).
+
+        `from_outside`: has the model read what neither the person nor the app wrote (`agent/voices.py`)?
+        """
+        effects = sorted(effects)
+        verdicts = [self.rules.get(effect, ALLOW) for effect in effects]
+        if Effect.REMEMBER in effects and from_outside:
+            verdicts.append(HEARSAY)
         strictest = max(verdicts, key=lambda verdict: _STRICTNESS.index(verdict.answer), default=ALLOW).answer
         reasons = dict.fromkeys(verdict.why for verdict in verdicts if verdict.answer == strictest)
         return Verdict(strictest, " ".join(filter(None, reasons)))
+
+    def answered(self, question: Verdict) -> Verdict:
+        """What becomes of a call that is asked about: a question, or where nobody can be asked a refusal."""
+        return Verdict("deny", f"{self.unasked} {question.why}".strip()) if self.unasked else question
 
     @classmethod
     def of(cls, mode: Mode, boundary: Boundary, exposure: Exposure) -> Policy:
@@ -78,6 +92,7 @@ class Policy:
                 Effect.EXECUTE: _commands(mode, fenced, public),
                 Effect.NETWORK: Verdict("ask", "It asks for the network, outside the fence."),
                 Effect.SPEND: Verdict("ask", "It costs money."),
+                Effect.REMEMBER: ALLOW,  # but see HEARSAY
             }
         )
 

@@ -25,15 +25,15 @@ You are Glassloop, an agent that gets work done with tools. A person watches eac
 - Be brief. When the work is done, say what was done and where the results are."""
 
 
-def system_prompt(override: str = "", folder: Path | None = None, boundary: str = "") -> str:
+def system_prompt(override: str = "", folder: Path | None = None, boundary: str = "", habits: str = "") -> str:
     """The system prompt of this process.
 
     `override` is the setting: the path of a text file (a relative one is looked for in `folder`), or, where no such
     file exists and it holds a space or a line break, the prompt itself. `boundary` is the line that says what holds
-    commands in; the page and the log show the same one. Raises SettingsError for a file that is missing, empty or not
-    UTF-8.
+    commands in; the page and the log show the same one. `habits` are further lines for the built-in prompt. Raises
+    SettingsError for a file that is missing, empty or not UTF-8.
     """
-    prompt = _overridden(override, folder or Path()) if override else SYSTEM_PROMPT
+    prompt = _overridden(override, folder or Path()) if override else f"{SYSTEM_PROMPT}\n{habits}".rstrip()
     return f"{prompt}\n\nWhere commands run: {boundary}" if boundary else prompt
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.events import CallFinished, Receipt
-from agent.tool import Effect
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -44,7 +43,7 @@ def receipt(session: Session) -> Receipt:
 
 def _may_change(session: Session, event: CallFinished) -> bool:
     tool = session.agent.toolbox.get(event.name)
-    return tool is None or tool.effect is not Effect.READ or tool.reach is not None
+    return tool is None or tool.may_change
 
 
 def _watched(session: Session, event: CallFinished) -> bool:

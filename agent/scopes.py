@@ -16,6 +16,7 @@ from agent.events import Rule
 from agent.messages import AssistantMessage, ToolCall
 from agent.policy import arguments_hash
 from agent.rules import atoms, covering, identified, parsed, reach
+from agent.tool import Effect
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -46,7 +47,7 @@ def scopes(session: Session, call: ToolCall) -> tuple[Scope, ...]:
     tool = session.agent.toolbox.get(call.name)
     values = parsed(tool, call)
     once = Scope(ONCE, "once", (), "This call only.")
-    if tool is None or values is None:
+    if tool is None or values is None or Effect.REMEMBER in tool.effects(values):
         return (once,)
     exact = Rule("", "session", call.name, reach(tool, values), (), arguments_hash(call), call.arguments[:200])
     stems = dict.fromkeys(atom.words[: max(atom.stem, 1)] for atom in atoms(tool, values))

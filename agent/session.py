@@ -5,6 +5,7 @@
     stop    the turn's task is cancelled; what was said is kept, every open call gets an answer
     edit    another message, or the same one again, in place of an earlier one: a new branch, the old one is kept
     resume  go on after an interruption, a stop, a limit or a failure
+    raise_budget  finish  give_up  what becomes of a turn that has used something up
     undo    files and conversation go back together, and forth again
 
 Knows when a turn may run and how it ends: everything unusual that `run_turn` raises is turned into the turn's one
@@ -17,28 +18,43 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from agent.agent import Agent
 from agent.approval import Decision, judge, settle, stands_for
+from agent.attached import own_words, reworded
+from agent.context import Compactions
 from agent.errors import NotKept, Refused, TurnStop
 from agent.events import (
     BranchSelected,
+    Budget,
+    BudgetKind,
+    BudgetRaised,
+    BudgetScope,
+    BudgetSet,
     CallFinished,
     CallStatus,
     Event,
     Fault,
+    File,
+    FinishRequested,
+    Memory,
     MessageQueued,
     MessageWithdrawn,
+    Meter,
     Nudged,
     OneCall,
     OneUndo,
     OutputDelta,
+    PartialPicture,
     RequestSent,
     Rule,
     RuleGranted,
     RuleRevoked,
+    Steered,
     StopReason,
     TurnEnded,
     TurnResumed,
@@ -46,16 +62,22 @@ from agent.events import (
     Undone,
     UndoTarget,
 )
-from agent.log import EventLog
+from agent.limits import Budgets
+from agent.log import Entry, EventLog
 from agent.loop import run_turn
+from agent.memory import remind
 from agent.messages import AssistantMessage, ToolCall, UserMessage
+from agent.meter import Meters
 from agent.policy import Verdict
 from agent.receipt import receipt
 from agent.requests import Requests
-from agent.tool import Effect, ToolContext, cut_middle
+from agent.store.memories import Memories
+from agent.tokens import Counts
+from agent.tool import ToolContext, cut_middle
 from agent.transcript import Transcript
 from agent.turn import TurnState
 from agent.undo import OnConflict, Preview, diff, preview, undo
+from agent.voices import Voices
 from agent.workspace_rules import WorkspaceRules
 
 logger = logging.getLogger(__name__)
@@ -87,6 +109,7 @@ class Session:
         log: EventLog | None = None,
         id: str = "",
         workspace_rules: WorkspaceRules | None = None,
+        memory: Memories | None = None,
     ) -> None:
         self.id = id or secrets.token_urlsafe(16)
         self.owner = owner
@@ -96,8 +119,12 @@ class Session:
         self.log = log if log is not None else EventLog()
         self.transcript = Transcript()
         self.requests = Requests()
-        self.context_chars: int | None = None
-        """How much of the transcript fits the model, once a server has said that it was too much."""
+        self.compactions = Compactions()
+        """What of the transcript the model is not shown any more."""
+        self.counts = Counts()
+        """What the model's server has counted."""
+        self.meters = Meters(agent.prices)
+        self.budgets = Budgets()
         self.turn = TurnState()
         """The leaf's."""
         self._turns: dict[int, TurnState] = {}
@@ -106,8 +133,11 @@ class Session:
         self.rules: dict[str, Rule] = {}
         """What was granted for this session and not revoked, by id; `workspace_rules` has those that last longer."""
         self.workspace_rules = workspace_rules
+        self.memory = memory
+        """What is remembered of the owner; None where nothing may be."""
+        self.voices = Voices()
         for entry in self.log.since(0):
-            self._fold(entry.event)
+            self._take(entry)
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
 
@@ -134,18 +164,38 @@ class Session:
         first = next((m.text for m in self.transcript.messages if isinstance(m, UserMessage)), "")
         return first.strip().split("\n")[0][:60]
 
-    def send(self, text: str) -> None:
-        """Start a turn with this message, or queue it while one runs. Raises Refused for an empty one."""
-        if not text.strip():
+    def send(
+        self,
+        text: str,
+        *,
+        images: tuple[File, ...] = (),
+        files: tuple[File, ...] = (),
+        expects: tuple[str, ...] = (),
+        steer: bool = False,
+    ) -> None:
+        """Start a turn with this message, or queue it while one runs; `UserMessage` says what each part is.
+
+        `steer`: it enters the running turn before its next step. Raises Refused for an empty one.
+        """
+        if not text.strip() and not files:
             raise Refused("an empty message")
+        queued = MessageQueued(secrets.token_hex(8), text, images, files, expects, steer)
         if not self.running:
             self._answer_open_calls("denied", "Not run: the user went on with another message.")
         if self.running or self.turn.queue:  # what an interruption left in the queue comes first
-            self.append(MessageQueued(secrets.token_hex(8), text))
+            self.append(queued)
         else:
-            self._start(UserMessage(text), self.transcript.branches.leaf)
+            self._start(queued.message, self.transcript.branches.leaf)
         if not self.running:
             self._go_on()
+
+    def steer(self, message_id: str) -> None:
+        """Let a queued message enter the running turn. Raises Refused where it does not wait, or no turn runs."""
+        if message_id not in self.turn.queue:
+            raise Refused("this message is no longer waiting")
+        if self.turn.ended is not None:
+            raise Refused("no turn is running that it could steer")
+        self.append(replace(self.turn.queue[message_id], steer=True))
 
     def withdraw(self, message_id: str) -> None:
         """Take a queued message back. Raises Refused when it is not in the queue any more."""
@@ -200,7 +250,7 @@ class Session:
         unsent = dict(self.turn.queue)
         for message_id in unsent:
             self.append(MessageWithdrawn(message_id))
-        return list(unsent.values())
+        return [queued.text for queued in unsent.values()]
 
     async def close(self) -> None:
         """The session is over, here or for good: its turn is stopped, and what it left in the background is ended."""
@@ -211,11 +261,15 @@ class Session:
     def edit(self, turn: int, text: str) -> None:
         """Say this in place of the message of `turn`: a new branch beside it. What waits there goes on waiting.
 
-        Raises Refused for an empty message, an unknown turn, and while a turn runs.
+        Raises Refused for an empty message, an unknown turn, and while a turn runs. What was attached stays attached.
         """
-        if not text.strip():
+        self._check_branching(turn)
+        old = self.transcript.of(turn)[0]
+        assert isinstance(old, UserMessage)
+        message = replace(old, text=reworded(old.text, text) if old.files else text)
+        if not message.text.strip():
             raise Refused("an empty message")
-        self._branch_off(turn, UserMessage(text))
+        self._branch_off(turn, message)
 
     def retry(self, turn: int) -> None:
         """Ask the same again, on a new branch. Raises Refused as `edit` does."""
@@ -246,6 +300,54 @@ class Session:
         self._answer_open_calls("denied", f"Not run: the turn ended ({reason}).")
         self._start(UserMessage(text, source="glassloop"), self.transcript.branches.leaf)
         self._go_on()
+
+    def raise_budget(self, kind: BudgetKind, by: float) -> None:
+        """Give the turn more of what it has used up, and let it go on.
+
+        Raises Refused where it has not used that up, or for an amount that is none.
+        """
+        scope = self._check_paused(kind)
+        if not (isfinite(by) and by > 0):
+            raise Refused("this is no amount to add")
+        limits = self.agent.limits
+        if limits.binding and (scope == "session" or by > (limits.of(kind, scope) or by)):
+            raise Refused("this limit was set by whoever runs the app")
+        was = self.turn.ended
+        self.append(BudgetRaised(kind, by, scope))
+        if was == "step_limit":  # it has summed up already
+            self.append(Nudged("raised", f"The user gives you {by:g} more model calls. Go on with the task."))
+        self.append(TurnResumed(self.turn.number))
+        self._go_on()
+
+    def finish(self) -> None:
+        """Let a turn that has used something up say how far it got, without tools. Raises Refused for any other."""
+        self._check_paused(None)
+        self.append(FinishRequested())
+        self.append(TurnResumed(self.turn.number))
+        self._go_on()
+
+    def give_up(self) -> None:
+        """A turn that has used something up stays where it is, and asks no more. Raises Refused for any other."""
+        self._check_paused(None)
+        self.append(TurnResumed(self.turn.number))
+        self._end("stopped")
+
+    def set_budget(self, kind: BudgetKind, scope: BudgetScope, limit: float | None) -> None:
+        """Another limit for this conversation; None: none. Raises Refused for a number that is no limit."""
+        if limit is not None and not (isfinite(limit) and limit > 0):
+            raise Refused("this is no limit")
+        most = self.agent.limits.of(kind, scope) if self.agent.limits.binding else None
+        if most is not None and (limit is None or limit > most):
+            raise Refused("this limit was set by whoever runs the app")
+        self.append(BudgetSet(kind, scope, limit))
+
+    def spent(self, now: float | None = None) -> Meter:
+        """What the turn has taken by `now`, or so far."""
+        return self.meters.turn(self.turn.number, now or self.log.now()) if self.turn.number else Meter()
+
+    def spent_in_all(self, now: float | None = None) -> Meter:
+        """What all turns of the session have taken by `now`, or so far."""
+        return self.meters.session(now or self.log.now())
 
     def recover(self) -> None:
         """End a turn that its process did not live to end. For the one who opens the session from its log."""
@@ -292,8 +394,17 @@ class Session:
         """Write to the log; the session's own views of it follow."""
         if isinstance(event, RequestSent):
             event = self.requests.shrink(event)
-        self.log.append(event)
-        self._fold(event)
+        self._take(self.log.append(event))
+
+    @property
+    def steering(self) -> bool:
+        """Does a message wait for the next step?"""
+        return any(queued.steer for queued in self.turn.queue.values())
+
+    def take_steering(self) -> None:
+        """What waits for the next step enters the turn. Only while no call is open."""
+        for queued in [queued for queued in self.turn.queue.values() if queued.steer]:
+            self.append(Steered(queued.id, replace(queued.message, source="steering")))
 
     def open_calls(self) -> list[ToolCall]:
         """The calls of the last reply that have no result yet, in the model's order, as they are to run."""
@@ -302,6 +413,10 @@ class Session:
     def waiting_calls(self) -> list[ToolCall]:
         """The open calls that a person is asked about and has not decided."""
         return [call for call in self.open_calls() if call.id in self.turn.waiting]
+
+    def turn_state(self, turn: int) -> TurnState:
+        """Where any turn stands. Raises KeyError for an unknown one."""
+        return self._turns[turn]
 
     def decision(self, call: ToolCall) -> Verdict | None:
         """What a person decided about exactly this call; None where nobody did."""
@@ -314,13 +429,22 @@ class Session:
         def emit(text: str) -> None:
             self.append(OutputDelta(call.id, text))
 
-        return ToolContext(self.id, call.id, self.workspace, self.outbox, emit)
+        def show(file: File) -> None:
+            self.append(PartialPicture(call.id, file))
+
+        return ToolContext(self.id, call.id, self.workspace, self.outbox, emit, show, session=self)
 
     # ------------------------------------------------------------------ inside
 
+    def _take(self, entry: Entry) -> None:
+        self.meters.add(entry)
+        self._fold(entry.event)
+
     def _fold(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
-            self.turn = self._turns[event.turn] = TurnState(queue=self.turn.queue)
+            before = self.turn if event.message.source == "glassloop" else None  # the same task goes on
+            plan = before.plan if before else ()
+            self.turn = self._turns[event.turn] = TurnState(queue=self.turn.queue, plan=plan, before=before)
         elif isinstance(event, BranchSelected):
             self.turn = TurnState(queue=self.turn.queue) if event.turn is None else self._turns[event.turn]
         elif isinstance(event, Undone):
@@ -332,7 +456,11 @@ class Session:
         elif isinstance(event, RequestSent):
             self.requests.add(event)
         self.transcript.add(event)
+        self.voices.add(event)
         self.turn.add(event)
+        self.compactions.add(event)
+        self.counts.add(event)
+        self.budgets.add(event)
 
     async def _undo(
         self, target: UndoTarget, paths: Collection[str] | None, on_conflict: OnConflict, queued: frozenset[str]
@@ -343,6 +471,15 @@ class Session:
             if self.turn.queue.keys() - queued and not self._stopping:  # sent meanwhile, as if it were sent now
                 self._answer_open_calls("denied", "Not run: the user went on with another message.")
                 self._go_on()
+
+    def _check_paused(self, kind: BudgetKind | None) -> BudgetScope:
+        """Has the turn used up this (None: anything)? Whose limit it was."""
+        if self.running or self.turn.ended not in ("budget", "step_limit"):
+            raise Refused("nothing is used up here")
+        budget = self.turn.budget or Budget("steps", "turn", self.turn.steps, self.turn.steps)
+        if kind not in (None, budget.kind):
+            raise Refused(f"what is used up is {budget.kind}")
+        return budget.scope
 
     def _check_branching(self, turn: int) -> None:
         if self.running:
@@ -360,12 +497,21 @@ class Session:
         number = len(self._turns) + 1
         calls = [call for turn in range((parent or 0) + 1, number) for call in self._changes_of(turn)]
         self.append(TurnStarted(number, message, queued_id, parent))
-        if calls:
-            try:
+        try:
+            if message.source == "person":
+                said = own_words(message.text) if message.files else message.text
+                remind(self, said, self._told(parent))
+            if calls:
                 self.append(Nudged("other_branch", other_branch(calls)))
-            except NotKept as lost:
-                self._end(lost.reason, lost.fault)
-                raise
+        except NotKept as lost:
+            self._end(lost.reason, lost.fault)
+            raise
+
+    def _told(self, leaf: int | None) -> set[Memory]:
+        """What the model was reminded of on the branch that ends here, where no summary stands for it."""
+        path = self.transcript.branches.path(leaf)
+        gone = [path.index(event.summarised) for event in self.compactions.on(path) if event.summarised in path]
+        return {memory for turn in path[max(gone, default=-1) + 1 :] for memory in self._turns[turn].recalled}
 
     def _changes_of(self, turn: int) -> list[ToolCall]:
         """The calls of this turn that ran and may have changed something that is still there."""
@@ -374,7 +520,7 @@ class Session:
         replies = (m for m in self.transcript.of(turn) if isinstance(m, AssistantMessage))
         calls = [call for reply in replies for call in reply.tool_calls if call.id in self._turns[turn].started]
         tools = self.agent.toolbox
-        return [call for call in calls if (tool := tools.get(call.name)) and tool.effect is not Effect.READ]
+        return [call for call in calls if (tool := tools.get(call.name)) and tool.may_change]
 
     def _go_on(self) -> None:
         self._task = asyncio.create_task(self._run_turns(), name=f"session {self.id}")
@@ -383,32 +529,33 @@ class Session:
         """The open turn, then the queued ones, until the queue is empty or a person is needed."""
         while self.turn.ended is None or self.turn.queue:
             if self.turn.ended is not None:
-                message_id, text = next(iter(self.turn.queue.items()))
+                message_id, queued = next(iter(self.turn.queue.items()))
                 try:
-                    self._start(UserMessage(text), self.transcript.branches.leaf, message_id)
+                    self._start(queued.message, self.transcript.branches.leaf, message_id)
                 except NotKept as error:
                     logger.error("session %s: a queued message goes on waiting: %s", self.id, error)
                     return
             await self._play()
-            if self._stopping or self.turn.ended in ("awaiting_approval", "stopped"):
+            if self._stopping or self.turn.ended in ("awaiting_approval", "stopped", "budget"):
                 return
 
     async def _play(self) -> None:
         """One turn, from wherever it stands to exactly one TurnEnded."""
         reason: StopReason = "answered"
         fault: Fault | None = None
+        budget: Budget | None = None
         try:
             await run_turn(self, self.agent)
         except asyncio.CancelledError:
             reason = "stopped"
         except TurnStop as stop:
-            reason, fault = stop.reason, stop.fault
+            reason, fault, budget = stop.reason, stop.fault, stop.budget
         except Exception as error:  # ours: the operator gets the traceback, the person gets a sentence
             logger.exception("turn %s of session %s failed", self.turn.number, self.id)
             reason, fault = "error", Fault("bug", "Something in the app itself failed.", type(error).__name__)
-        self._end(reason, fault)
+        self._end(reason, fault, budget)
 
-    def _end(self, reason: StopReason, fault: Fault | None = None) -> None:
+    def _end(self, reason: StopReason, fault: Fault | None = None, budget: Budget | None = None) -> None:
         """Leave no call open, unless the open ones are what the turn waits for."""
         try:
             if reason == "stopped":
@@ -417,7 +564,8 @@ class Session:
                 self._answer_open_calls("interrupted", "Not run: the app ended before it could.")
             elif reason != "awaiting_approval":
                 self._answer_open_calls("denied", f"Not run: the turn ended ({reason}).")
-            self.append(TurnEnded(self.turn.number, reason, fault, receipt(self) if reason == "stopped" else None))
+            stopped = receipt(self) if reason == "stopped" else None
+            self.append(TurnEnded(self.turn.number, reason, fault, stopped, budget, self.spent()))
         except NotKept as lost:  # the calls stay open in the log, too; whoever goes on answers them
             self.append(TurnEnded(self.turn.number, lost.reason, lost.fault))
 

@@ -7,19 +7,24 @@ runs. Knows which sessions are alive. Refuses to know how they are kept and what
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.errors import Refused
+from agent.events import Nudged
 from agent.exchange import export_lines, import_lines
 from agent.log import Entry, EventLog
 from agent.store import Found, Kept, Store, Summary
 from agent.store.store import NO_SESSION
+from agent.voices import IMPORTED
 
 if TYPE_CHECKING:
     from agent.session import Session
+
+logger = logging.getLogger(__name__)
 
 Build = Callable[[str, str, EventLog], "Session"]
 """Makes a session of its owner, its id and its log: the app knows the agent and the folders."""
@@ -27,6 +32,11 @@ Build = Callable[[str, str, EventLog], "Session"]
 HOME_OWNER = "local"
 """The owner of what is said in an app that only its own machine can reach, on its page and in its terminals. No visitor
 of a page that others reach can be called so: their ids are longer."""
+
+FROM_A_FILE = (
+    "All of this conversation up to here was imported from a file. Nobody here has said it, and the files it speaks of "
+    "need not be there."
+)
 
 Tell = Callable[[str, Sequence[Entry], Callable[[str], str]], str]
 """Makes a text of a session's title and its entries; the function takes the secrets out of a text."""
@@ -38,8 +48,11 @@ IDLE_SECONDS = 900.0
 class Sessions:
     """Belongs to one event loop. Without a store, sessions live as long as the process and are added by hand."""
 
-    def __init__(self, store: Store | None = None, build: Build | None = None) -> None:
-        self._store, self._build = store, build
+    def __init__(
+        self, store: Store | None = None, build: Build | None = None, clear: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`clear` removes what was made on the disk for a session in which nothing was said: nobody opens it again."""
+        self._store, self._build, self._clear = store, build, clear
         self._by_id: dict[str, Session] = {}
         self._used: dict[str, float] = {}
 
@@ -133,7 +146,8 @@ class Sessions:
 
         def keep() -> None:
             imported = import_lines(content, time.time())
-            store.journal(owner, session_id).take_over(imported.entries)
+            note = Entry(len(imported.entries), time.time(), Nudged(IMPORTED, FROM_A_FILE))
+            store.journal(owner, session_id).take_over([*imported.entries, note])
             if imported.title.strip():
                 store.rename(owner, session_id, imported.title)
 
@@ -152,6 +166,11 @@ class Sessions:
     async def stop_all(self, sessions: Iterable[Session] | None = None) -> None:
         """End every running turn and every process in the background, for a shutdown."""
         await asyncio.gather(*(session.close() for session in (sessions or list(self._by_id.values()))))
+
+    def leave_unused(self) -> None:
+        """Let go of those in which nothing was said: the app ends."""
+        for session in [session for session in self._by_id.values() if not len(session.log)]:
+            self._forget(session.id)
 
     # ------------------------------------------------------------------ inside
 
@@ -173,7 +192,13 @@ class Sessions:
         return session
 
     def _forget(self, session_id: str) -> None:
-        del self._by_id[session_id], self._used[session_id]
+        session = self._by_id.pop(session_id)
+        del self._used[session_id]
+        if not len(session.log):
+            try:
+                self._clear(session_id)
+            except OSError as error:
+                logger.warning("what was made for an unused session stays on the disk: %s", error)
         if self._store is not None:
             self._store.release(session_id)
 

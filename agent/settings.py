@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from dotenv import dotenv_values
+from dotenv import dotenv_values, set_key, unset_key
 from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -115,9 +115,44 @@ class Settings(BaseModel):
     max_steps: int = variable("AGENT_MAX_STEPS", example="30", default=30, ge=1, le=1000)
     """Model calls in one turn at most."""
 
+    plan: Literal["auto", "always", "off"] = variable("AGENT_PLAN", example="auto", default="auto")
+    """Does the model keep a checklist? auto (of longer tasks), always (each task begins with one) or off."""
+
+    max_tokens: int | None = variable("AGENT_MAX_TOKENS", example="500000", default=None, ge=1)
+    """Tokens in one turn at most, read and written together. A turn that has used them up waits for you. Empty: no
+    limit."""
+
+    max_cost: float | None = variable("AGENT_MAX_COST", example="0.5", default=None, gt=0)
+    """Money for one turn at most, in the currency of prices.json. A model without a price there costs nothing here.
+    Empty: no limit."""
+
+    max_seconds: float | None = variable("AGENT_MAX_SECONDS", example="600", default=None, gt=0)
+    """Seconds of one turn at most, looked at before each model call; waiting for you does not count. Empty: no
+    limit."""
+
+    session_max_steps: int | None = variable("AGENT_SESSION_MAX_STEPS", example="300", default=None, ge=1)
+    """Model calls in one conversation at most. Empty: no limit."""
+
+    session_max_tokens: int | None = variable("AGENT_SESSION_MAX_TOKENS", example="5000000", default=None, ge=1)
+    """Tokens in one conversation at most. Empty: no limit."""
+
+    session_max_cost: float | None = variable("AGENT_SESSION_MAX_COST", example="5", default=None, gt=0)
+    """Money for one conversation at most. Empty: no limit."""
+
+    session_max_seconds: float | None = variable("AGENT_SESSION_MAX_SECONDS", example="7200", default=None, gt=0)
+    """Seconds of one conversation at most, all turns together. Empty: no limit."""
+
+    context_tokens: int | None = variable("AGENT_CONTEXT_TOKENS", example="32768", default=None, ge=1024)
+    """How many tokens the model reads at once; at four fifths of it the conversation is made shorter. Empty: what its
+    server says, else what is known of models of this name. Set it for a local server, which often gives less."""
+
     mode: Literal["", "read_only", "ask", "auto"] = variable("AGENT_MODE", example="ask", default="")
     """What runs without asking: auto (all that stays inside a whole fence), ask (reading and writing files), read_only
     (reading; everything else is refused). Empty: auto where the fence around commands is whole, else ask."""
+
+    memory: Literal["on", "off"] = variable("AGENT_MEMORY", example="off", default="on")
+    """Memory across conversations, each person's own: on, or off for everybody. On the page everyone can switch their
+    own off, read it, change it and delete it."""
 
     system_prompt_file: str = variable(
         "AGENT_SYSTEM_PROMPT_FILE", "LLM_SYSTEM_PROMPT_TEMPLATE", example="prompt.md", default=""
@@ -223,6 +258,38 @@ def read_env_file(path: Path | None) -> dict[str, str]:
             number = binding.original.line + binding.original.string[:blank].count("\n")
             raise SettingsError(f"{path.name}, line {number}: a line reads NAME=value, or starts with #.")
     return {name: value for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items() if value}
+
+
+def save_in_env_file(path: Path, values: Mapping[str, str]) -> list[str]:
+    """Write variables into the `.env` file, for the app's next start; the file is the user's alone from then on.
+
+    Old names of the same settings leave the file: an old key must not come back with a new server. Gives the variables
+    that will not count because the environment sets them otherwise. Raises SettingsError where that cannot be done;
+    the message names no value.
+    """
+    if any(char in value for value in values.values() for char in "\r\n\0"):
+        raise SettingsError("A value has several lines; these have one.")
+    try:
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+        there = read_env_file(path)
+        for name, old_names in _names_of(values):
+            set_key(path, name, values[name])
+            for old in (old for old in old_names if old in there):
+                unset_key(path, old)
+    except OSError as error:
+        raise SettingsError(f"{path.name} cannot be written: {error.strerror}.") from None
+    return [
+        name
+        for name, old_names in _names_of(values)
+        if any(os.environ.get(one, "").strip() not in ("", values[name]) for one in (name, *old_names))
+    ]
+
+
+def _names_of(values: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """The variables among the settings' with their old names."""
+    named = [variable_names(field) for field in Settings.model_fields.values()]
+    return [(name, old_names) for name, *old_names in named if name in values]
 
 
 def env_file_warnings(path: Path) -> list[str]:

@@ -14,17 +14,20 @@ import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.errors import ToolError
 from agent.events import File
 from agent.messages import ToolCall
 from agent.schema import Check, check_by_model, check_by_schema, fit, parameters_schema, signature_model
+
+if TYPE_CHECKING:
+    from agent.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,12 @@ class Effect(str, Enum):
     EXECUTE = "execute"
     NETWORK = "network"
     SPEND = "spend"
+    REMEMBER = "remember"
+    """It lasts beyond the session in the person's name, and touches no file."""
+
+
+NO_FILES = frozenset({Effect.READ, Effect.REMEMBER})
+"""Effects that leave every file as it is."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +79,14 @@ class ToolContext:
     """Where files for the person are copied to, absolute, outside the workspace."""
     emit: Callable[[str], None] = lambda text: None
     """Show output while the call runs. From the event loop's thread only."""
+    show: Callable[[File], None] = lambda file: None
+    """Show a picture that is not finished yet, from the outbox. From the event loop's thread only."""
     stop_note: str = ""
     """A tool that is cancelled says here what it left behind ("killed 3 processes"); the result carries it."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What was found out beside the call, however it ends, such as what it changed; the result's details get it."""
+    session: Session | None = None
+    """The conversation the call belongs to. For the engine's own tools: the others have no business in it."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,13 @@ class Tool:
     reach: Reach | None = None
     atoms: Atoms | None = None
     """None: a rule can cover no more than exactly one call of this tool."""
+    speaks: Literal["world", "app"] = "world"
+    """Whose words its results are: `app` only where nothing from outside can be in them, such as the time."""
+
+    @property
+    def may_change(self) -> bool:
+        """Is there any call of it that may leave a file or a process other than it was?"""
+        return self.effect not in NO_FILES or self.reach is not None
 
     def effects(self, arguments: Mapping[str, Any]) -> frozenset[Effect]:
         """All effects of a call with these arguments, as `parse` gives them: the arguments can add, never take away."""
@@ -131,7 +151,10 @@ class Tool:
 
 
 def tool(
-    effect: Effect, reach: Reach | None = None, atoms: Atoms | None = None
+    effect: Effect,
+    reach: Reach | None = None,
+    atoms: Atoms | None = None,
+    speaks: Literal["world", "app"] = "world",
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a Tool of a function whose first parameter is the ToolContext.
 
@@ -154,6 +177,7 @@ def tool(
             run=function if inspect.iscoroutinefunction(function) else _in_thread(function),
             reach=reach,
             atoms=atoms,
+            speaks=speaks,
         )
 
     return decorate
@@ -189,6 +213,14 @@ class Toolbox:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
+    def without(self, names: Collection[str]) -> Toolbox:
+        """The same without these tools."""
+        return Toolbox((tool for tool in self if tool.name not in names), self._keep_whole, self._around)
+
+    def keep(self, context: ToolContext, text: str) -> str:
+        """Keep a result where the model can read it again; how, in one sentence. Empty where that cannot be done."""
+        return self._keep_whole(context, text) if self._keep_whole else ""
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run one call. Whatever goes wrong comes back as a result that the model can read; only cancelling leaves."""
         result = await self._answer(call, context)
@@ -210,7 +242,7 @@ class Toolbox:
         if found is None:
             raise ToolError(f"there is no tool called {call.name!r}. The tools are: {', '.join(self._tools)}")
         arguments = found.parse(call)
-        changes = found.effects(arguments) != {Effect.READ}
+        changes = not found.effects(arguments) <= NO_FILES
         async with self._around(context) if self._around and changes else nullcontext():
             result = await found.run(context, **arguments)
         return ToolResult(result) if isinstance(result, str) else result
@@ -218,8 +250,7 @@ class Toolbox:
     def _capped(self, result: ToolResult, context: ToolContext) -> ToolResult:
         if len(result.text) <= MAX_RESULT_CHARS:
             return result
-        where = self._keep_whole(context, result.text) if self._keep_whole else ""
-        return replace(result, text=cut_middle(result.text, MAX_RESULT_CHARS, where))
+        return replace(result, text=cut_middle(result.text, MAX_RESULT_CHARS, self.keep(context, result.text)))
 
 
 def cut_middle(text: str, limit: int, note: str = "") -> str:

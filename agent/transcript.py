@@ -17,8 +17,10 @@ from agent.events import (
     CallFinished,
     Event,
     Nudged,
+    Recalled,
     Replied,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -80,8 +82,10 @@ class Transcript:
             ok = event.status == "done"
             text = self._turn.edits.pop(event.call_id, "") + event.text
             self._say(ToolMessage(event.call_id, event.name, text, ok, event.images))
-        elif isinstance(event, Nudged):
+        elif isinstance(event, (Nudged, Recalled)):
             self._say(UserMessage(event.text, source="glassloop"))
+        elif isinstance(event, Steered):
+            self._say(event.message)
         elif isinstance(event, TurnStarted):
             grows = event.parent == self.branches.leaf
             self.branches.add(event)

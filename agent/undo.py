@@ -27,6 +27,8 @@ from agent.errors import Refused
 from agent.events import (
     BranchSelected,
     CallFinished,
+    Delegated,
+    Event,
     FromTurn,
     Nudged,
     OneCall,
@@ -34,6 +36,7 @@ from agent.events import (
     TurnStarted,
     Undone,
     UndoTarget,
+    id_within,
 )
 
 if TYPE_CHECKING:
@@ -101,8 +104,11 @@ class Preview:
 
 
 def changed_files(details: Mapping[str, Any]) -> Sequence[Fact]:
-    """What a call or an undo changed, from its details; the list may be cut, `changed_total` is the number."""
-    return tuple(details.get("changed", ()))
+    """What a call or an undo changed, from its details; the list may be cut, `changed_total` is the number.
+
+    Of an imported log they may say anything; what is no fact is left out."""
+    listed = details.get("changed")
+    return tuple(fact for fact in listed if isinstance(fact, Mapping)) if isinstance(listed, (list, tuple)) else ()
 
 
 async def preview(session: Session, target: UndoTarget, paths: Collection[str] | None = None) -> Preview:
@@ -134,7 +140,8 @@ async def undo(
     whole = scope.moves and not any(details.get(left) for left in ("kept", "cannot", "failed", "without_checkpoint"))
     leaf = session.transcript.branches.leaf
     gone = scope.gone if whole else ()
-    done = Undone(secrets.token_hex(8), target, scope.moves, leaf, gone, scope.back, details)
+    only = None if paths is None else tuple(sorted(paths))
+    done = Undone(secrets.token_hex(8), target, scope.moves, leaf, gone, scope.back, details, only)
     session.append(done)
     if scope.moves:
         session.append(BranchSelected(scope.leaf))
@@ -145,10 +152,12 @@ async def undo(
 
 async def diff(session: Session, target: OneCall | OneUndo, path: str) -> str:
     """Unified diff of one file that a call or an undo changed. Raises Refused where it did not."""
-    for record in _records(session):
-        if record.is_of(target) and record.span:
-            return await _checkpoints(session).diff(session.workspace, record.span[0], record.span[1], path)
-    raise Refused("this call changed no files, or there is no checkpoint of it")
+    records = [record for record in _of(session, target) if record.span]
+    named = [record for record in records if any(fact["path"] == path for fact in changed_files(record.event.details))]
+    spans = [record.span for record in named or records if record.span]
+    if not spans:
+        raise Refused("this call changed no files, or there is no checkpoint of it")
+    return await _checkpoints(session).diff(session.workspace, spans[0][0], spans[-1][1], path)
 
 
 # ------------------------------------------------------------------ what the log says
@@ -161,6 +170,8 @@ class _Record:
     event: CallFinished | Undone
     turns: frozenset[int]
     """The turn the call belongs to; the turns whose changes the undo took back or brought again."""
+    calls: tuple[str, ...] = ()
+    """The ids the call goes by: a sub-agent's is also a part of the call that ran the sub-agent."""
 
     @property
     def span(self) -> Span | None:
@@ -172,7 +183,7 @@ class _Record:
     def is_of(self, target: UndoTarget) -> bool:
         if isinstance(self.event, Undone):
             return isinstance(target, OneUndo) and target.undo_id == self.event.id
-        return isinstance(target, OneCall) and target.call_id == self.event.call_id
+        return isinstance(target, OneCall) and target.call_id in self.calls
 
 
 @dataclass(frozen=True)
@@ -206,9 +217,10 @@ def _records(session: Session) -> Iterator[_Record]:
         event = entry.event
         if isinstance(event, (TurnStarted, BranchSelected)):
             branches.add(event)
-        elif isinstance(event, CallFinished) and branches.leaf is not None:
-            known[event.call_id] = frozenset({branches.leaf})
-            yield _Record(event, known[event.call_id])
+        elif (done := _finished(event)) and branches.leaf is not None:
+            call, ids = done
+            known.update(dict.fromkeys(ids, frozenset({branches.leaf})))
+            yield _Record(call, known[ids[0]], ids)
         elif isinstance(event, Undone):
             target = event.target
             if isinstance(target, FromTurn):
@@ -217,6 +229,19 @@ def _records(session: Session) -> Iterator[_Record]:
             else:
                 known[event.id] = known[target.call_id if isinstance(target, OneCall) else target.undo_id]
             yield _Record(event, known[event.id])
+
+
+def _finished(event: Event) -> tuple[CallFinished, tuple[str, ...]] | None:
+    """A call that has its result, of the agent or of a sub-agent, with the ids it goes by."""
+    if isinstance(event, Delegated) and isinstance(event.event, CallFinished):
+        return event.event, (id_within(event.call_id, event.event.call_id), event.call_id)
+    return (event, (event.call_id,)) if isinstance(event, CallFinished) else None
+
+
+def _of(session: Session, target: OneCall | OneUndo) -> list[_Record]:
+    """What was done in this call, or by this undo. An id that comes again in another turn means the first one."""
+    records = [record for record in _records(session) if record.is_of(target)]
+    return [record for record in records if record.turns == records[0].turns]
 
 
 def _scope(session: Session, target: UndoTarget, paths: Collection[str] | None) -> _Scope:
@@ -232,13 +257,13 @@ def _scope(session: Session, target: UndoTarget, paths: Collection[str] | None) 
             return _Scope(records)
         undone = {turn for record in records if isinstance(record.event, Undone) for turn in record.turns}
         return _Scope(records, tuple(turns), tuple(undone - set(turns)), True, branches.parents[target.turn])
-    record = next((record for record in _records(session) if record.is_of(target)), None)
-    in_sight = record is not None and bool(record.turns & set(path))
-    if record is not None and isinstance(record.event, Undone) and record.event.moved and paths is None:
-        return _Scope([record], record.event.back, record.event.gone, True, record.event.leaf)
-    if record is None or not record.span:
+    records = _of(session, target)
+    done = records[0].event if records else None
+    if isinstance(done, Undone) and done.moved and paths is None:
+        return _Scope(records, done.back, done.gone, True, done.leaf)
+    if not any(record.span for record in records):
         raise Refused("this call changed no files, or there is no checkpoint of it")
-    return _Scope([record], in_sight=in_sight)
+    return _Scope(records, in_sight=bool(records[0].turns & set(path)))
 
 
 def _checkpoints(session: Session) -> Checkpoints:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import ContentFiltered, EmptyAnswer, OutputTruncated
 from agent.events import Nudged, Replied
+from agent.proof import prove
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -26,7 +27,7 @@ async def verify(session: Session, agent: Agent, reply: Replied) -> bool:
     if reply.finish == "length":
         raise OutputTruncated
     if reply.message.text.strip():
-        return True
+        return await prove(session, agent, reply.message.text)
     if "empty_answer" in session.turn.nudges:
         raise EmptyAnswer
     session.append(Nudged("empty_answer", "Your last reply was empty. Please answer, or say what is missing."))

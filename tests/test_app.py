@@ -19,7 +19,9 @@ import app
 from agent.errors import SettingsError
 from agent.events import CallFinished
 from agent.llm.demo import DemoModel
+from agent.sessions import Sessions
 from agent.settings import Settings
+from tools.checkpoint import Checkpoints
 from tools.sandbox import Boundary, Strength, probe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,6 +160,37 @@ def test_a_stranger_who_comes_back_finds_their_files(tmp_path: Path) -> None:
     assert (again.workspace / "mine.txt").read_text() == "x"
     assert first.id not in str(first.workspace)
     assert os.name != "posix" or first.workspace.stat().st_mode & 0o777 == 0o700
+
+
+async def test_what_a_stranger_leaves_behind_goes_with_the_session(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    settings.workspace_dir.mkdir()
+    (settings.workspace_dir / "demo.txt").write_text("from the app")
+    store, checkpoints = app.open_store(settings), Checkpoints(settings.data_dir / "checkpoints")
+    agent = app.build_agent(settings, DemoModel(0), probe(), "share", checkpoints)
+    clear = app.clearing(settings, checkpoints, "share")
+    sessions = Sessions(store, lambda owner, id, log: app.new_session(agent, settings, owner, "share", id, log), clear)
+    gone, kept, unused = (sessions.create(owner) for owner in ("ann", "bob", "eve"))
+    for session in (gone, kept):
+        session.send("write 'new' to demo.txt, then send me the file demo.txt")
+        assert await asyncio.wait_for(session.wait(), 60) == "answered"
+    (gone.workspace / "locked").mkdir(mode=0)
+    (gone.workspace / "away").symlink_to(settings.workspace_dir)
+    await sessions.delete("ann", gone.id)
+    sessions.undelete("ann", gone.id)  # until it is purged, all of it is there
+    assert (gone.workspace / "demo.txt").read_text() == "new\n"
+    await sessions.open("ann", gone.id)
+    await sessions.delete("ann", gone.id)
+    assert store.purge(float("inf"), clear) == 1
+    sessions.leave_unused()
+    left = {name: [*(settings.data_dir / name).iterdir()] for name in ("workspaces", "files", "checkpoints")}
+    assert left["workspaces"] == [kept.workspace] and left["files"] == [kept.outbox] and len(left["checkpoints"]) == 1
+    assert not gone.workspace.exists() and not unused.workspace.exists()
+    assert (settings.workspace_dir / "demo.txt").read_text() == "from the app"
+    app.clearing(settings, checkpoints, "local")(kept.id)
+    assert (kept.workspace / "demo.txt").read_text() == "new\n"
+    checkpoints.close()
+    store.close()
 
 
 # ------------------------------------------------------------------ settings

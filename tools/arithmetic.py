@@ -30,7 +30,7 @@ _WRITTEN_AS = str.maketrans(
 )
 
 
-@tool(Effect.READ)
+@tool(Effect.READ, speaks="app")
 def calculator(
     context: ToolContext,
     expression: Annotated[

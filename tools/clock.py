@@ -17,7 +17,7 @@ from agent.errors import ToolError
 from agent.tool import Effect, ToolContext, ToolResult, tool
 
 
-@tool(Effect.READ)
+@tool(Effect.READ, speaks="app")
 def current_time(
     context: ToolContext,
     zone: Annotated[

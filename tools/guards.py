@@ -7,7 +7,7 @@ Knows tools only as things that run. Refuses to know any by name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,10 +34,18 @@ def scrubbed(tool: Tool, scrub: Scrub) -> Tool:
             raise ToolError(scrub(str(error))) from None
         if isinstance(result, str):
             return ToolResult(scrub(result))
-        details = {key: scrub(value) if isinstance(value, str) else value for key, value in result.details.items()}
-        return replace(result, text=scrub(result.text), details=details)
+        return replace(result, text=scrub(result.text), details=_each_text(result.details, scrub))
 
     return replace(tool, run=run)
+
+
+def _each_text(value: Any, change: Scrub) -> Any:
+    """JSON data with every text in it changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        return [_each_text(item, change) for item in value]
+    return {key: _each_text(item, change) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def without(tool: Tool, argument: str) -> Tool:

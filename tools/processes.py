@@ -21,6 +21,8 @@ from tools.sandbox import BackgroundProcess, Command, Fence
 
 MAX_OF_SESSION = 3
 MAX_IN_ALL = 8
+MAX_SAID_BYTES = 4_000
+"""Of its output, for the person who looks at it."""
 MAX_ENDED = 12
 """Of all sessions together, to be read from: each keeps about 0.4 MB of output."""
 
@@ -88,12 +90,14 @@ class Processes:
         """See `Background.facts`."""
         return [_facts(one) for one in self.of(session_id)]
 
+    def said(self, session_id: str, process_id: str) -> str:
+        """See `Background.said`."""
+        process = self._known(session_id, process_id).process
+        return process.read(max(0, process.position - MAX_SAID_BYTES))
+
     async def end(self, session_id: str, process_id: str) -> None:
         """See `Background.end`."""
-        started = self.get(session_id, process_id)
-        if started is None:
-            raise Refused("there is no such process in this session")
-        await started.process.stop()
+        await self._known(session_id, process_id).process.stop()
 
     async def end_all(self, session_id: str) -> None:
         """See `Background.end_all`."""
@@ -103,6 +107,12 @@ class Processes:
             self.forget(one)
 
     # ------------------------------------------------------------------ inside
+
+    def _known(self, session_id: str, process_id: str) -> Started:
+        started = self.get(session_id, process_id)
+        if started is None:
+            raise Refused("there is no such process in this session")
+        return started
 
     def _check_room(self, session_id: str) -> None:
         running = [one for one in self._started.values() if one.process.running]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 import sys
 from collections import deque
@@ -39,6 +40,7 @@ MAX_FILE_BYTES = 16 << 20
 """What is read into memory or written by one call at most."""
 MAX_COPY_BYTES = 200 << 20
 """What is copied out for a person at most."""
+MAX_SAME_NAMES = 1_000
 MAX_ENTRIES = 200_000
 """What one walk looks at most at."""
 
@@ -153,6 +155,23 @@ class Workspace:
                     folder.remove(temporary)
                 raise
 
+    def copy_in(self, source: Path, folder: str, name: str) -> str:
+        """Copy a file from outside to a new file in `folder`, which is made; return its path.
+
+        Where something has the name already, a number is added to it. Nothing is ever replaced.
+        """
+        names = self.names(folder)
+        with self._explained(folder), source.open("rb") as data, self._folder(names, make=True) as opened:
+            fd, free = _create_new(opened, name)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    shutil.copyfileobj(data, file, 1 << 20)
+            except BaseException:
+                with suppress(OSError):
+                    opened.remove(free)
+                raise
+        return "/".join((*names, free))
+
     def append(self, path: str, data: bytes) -> None:
         """Write at the end of a file, making it and its folders where they are missing."""
         *folders, name = self._names_of_a_file(path)
@@ -188,6 +207,26 @@ class Workspace:
                 new_folder.stat(new_name)
                 raise ToolError(f"{shown(new_path)!r} exists already")
             folder.replace(name, new_folder, new_name)
+
+    def move_out(self, path: str, folder: Path) -> None:
+        """Move a file, a link or a whole folder into `folder`, which lies outside; its name stays."""
+        *folders, name = self._names_of_a_file(path)
+        with self._explained(path), self._folder(folders) as here, Folder.open(folder) as there:
+            here.stat(name)
+            here.replace(name, there, name)
+
+    def move_in(self, source: Path, path: str) -> None:
+        """Move what `move_out` has taken back to its path, making its folders. Refuses to replace what stands there."""
+        *folders, name = self._names_of_a_file(path)
+        with (
+            self._explained(path),
+            Folder.open(source.parent) as there,
+            self._folder(folders, make=True) as here,
+        ):
+            with suppress(FileNotFoundError):
+                here.stat(name)
+                raise ToolError(f"{shown(path)!r} exists already")
+            there.replace(source.name, here, name)
 
     # ------------------------------------------------------------------ the walk
 
@@ -249,8 +288,19 @@ _REASONS = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
     errno.ENOTEMPTY: "the folder is not empty",
+    errno.EXDEV: "it lies on another disk than the app's own folder",
     errno.ENAMETOOLONG: "the name is too long for this file system",
 }
+
+
+def _create_new(folder: Folder, name: str) -> tuple[int, str]:
+    """A new file's descriptor and its name: `name`, or the same with the first number that is free."""
+    stem, dot, suffix = name.rpartition(".") if "." in name[1:] else (name, "", "")
+    for number in range(2, MAX_SAME_NAMES):
+        with suppress(FileExistsError):
+            return folder.create(name, None), name
+        name = f"{stem}-{number}{dot}{suffix}"
+    raise ToolError(f"there are {MAX_SAME_NAMES} files of the name {shown(name)!r} already")
 
 
 def _plain_file(fd: int, path: str, mode: Literal["rb", "ab"]) -> BinaryIO:

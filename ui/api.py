@@ -1,6 +1,6 @@
 """The door for programs: JSON in, server-sent events out. One more reader of the log, and it posts to the session.
 
-    POST /api/chat                    {"message", "session"?}: say something; the answer is the turn, as events
+    POST /api/chat                    {"message", "session"?, "steer"?, "expect"?}: say something; the turn, as events
     GET  /api/sessions                the conversations
     GET  /api/sessions/<id>/events    all events, and those to come; `Last-Event-ID` goes on where a reader was cut off
     POST /api/sessions/<id>/stop      {}
@@ -30,7 +30,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agent.errors import NotKept, Refused, StoreError
-from agent.events import Event, MessageQueued, MessageWithdrawn, TurnEnded, TurnStarted
+from agent.events import Event, MessageQueued, MessageWithdrawn, Steered, TurnEnded, TurnStarted
+from agent.expectations import MAX_LINES, lines_in
 from agent.log import Entry, EventLog
 from agent.session import Session
 from agent.sessions import HOME_OWNER, Sessions
@@ -54,6 +55,10 @@ class Chat(BaseModel):
     message: str = Field(min_length=1, max_length=400_000)
     session: str = Field(default="", max_length=100)
     """An earlier session to go on with; empty: a new one."""
+    expect: list[str] = Field(default_factory=list, max_length=MAX_LINES)
+    """What must be true at the end, in the lines of `agent/expectations.py`."""
+    steer: bool = Field(default=False, strict=True)
+    """While a turn runs there: the message enters it before its next step, instead of waiting for its end."""
 
 
 class Decide(BaseModel):
@@ -112,7 +117,7 @@ class Api:
         session = await self._sessions.open(owner, chat.session) if chat.session else self._sessions.create(owner)
         seq = len(session.log)
         try:
-            session.send(chat.message)
+            session.send(chat.message, steer=chat.steer, expects=lines_in("\n".join(chat.expect)))
         except NotKept as error:
             raise Problem(503, "not_kept", str(error)) from None
         except Refused as error:
@@ -258,7 +263,10 @@ async def _body(request: Request, kind: type[Body]) -> Body:
 
 
 class _TurnOf:
-    """Tells when the turn of a message that was just sent is over: at its end, or when it is taken out of the queue."""
+    """Tells when the turn of a message that was just sent is over: at its end, or when it is taken out of the queue.
+
+    Of a message that steers, that is the turn which it has entered.
+    """
 
     def __init__(self, since: Sequence[Entry]) -> None:
         """`since`: what sending it has added to the log."""
@@ -267,7 +275,7 @@ class _TurnOf:
 
     def __call__(self, entry: Entry) -> bool:
         event: Event = entry.event
-        if isinstance(event, TurnStarted):
+        if isinstance(event, (TurnStarted, Steered)):
             self._begun = self._begun or event.queued_id == self._queued
         elif isinstance(event, MessageWithdrawn):
             return event.id == self._queued

@@ -4,9 +4,13 @@
     message_delta      a piece of the answer (`text`) or of the reasoning before it (`reasoning`)
     tool_call_start    a call runs
     tool_call_result   its one result, also where it never ran
+                       (both have `parent` where a sub-agent made the call: the id of the call that runs it)
     attachment         a file was handed over
+    plan               the model's checklist, whole, as it is now
+    proof              what was looked at when the model said that it is done: `verdict`, `checks`, `claims`
     error              the turn failed, and why
-    message_end        the turn is over: how it ended, the whole answer, the calls that wait for a decision
+    steered            a message sent with `steer` entered the turn: what follows is said with it in view
+    message_end        the turn is over: how it ended, the whole answer, what it took, the calls that wait for someone
 
 Each has an id: the seq of its entry, and `seq-1`, `seq-2` ... for further events of the same entry. A reader who was
 cut off names the last id it has seen and misses nothing. Knows events. Refuses to know HTTP and sessions.
@@ -25,10 +29,14 @@ from agent.events import (
     CallDecided,
     CallFinished,
     CallStarted,
+    Delegated,
     Event,
+    PlanChanged,
+    Proved,
     ReasoningDelta,
     Replied,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -79,6 +87,7 @@ class ApiEvents:
         self._waiting: dict[str, CallAwaiting] = {}
         self._said: list[str] = []
         self._usage = Usage()
+        self._inner: dict[str, ApiEvents] = {}  # of the sub-agents, by the call that runs each
 
     def add(self, entry: Entry) -> list[ApiEvent]:
         """What this entry is to a program; mostly nothing or one event."""
@@ -90,6 +99,8 @@ class ApiEvents:
             self._said.clear()
         elif isinstance(event, (StepStarted, Retrying)):
             yield self._start(event)
+        elif isinstance(event, Steered):
+            yield "steered", {"turn": self._turn, "text": event.message.text}
         elif isinstance(event, TextDelta):
             self._said.append(event.text)
             yield "message_delta", {"text": event.text}
@@ -103,6 +114,12 @@ class ApiEvents:
             yield "tool_call_start", self._call(event.call_id)
         elif isinstance(event, CallFinished):
             yield from self._result(event, seq)
+        elif isinstance(event, Delegated):
+            yield from self._inside(event, seq)
+        elif isinstance(event, PlanChanged):
+            yield "plan", {"turn": self._turn, **asdict(event)}
+        elif isinstance(event, Proved):
+            yield "proof", {"turn": self._turn, **asdict(event)}
         elif isinstance(event, TurnEnded):
             if event.fault:
                 yield "error", {"turn": event.turn, **asdict(event.fault)}
@@ -120,6 +137,18 @@ class ApiEvents:
     def _reply(self, event: Replied) -> None:
         self._said[:] = [event.message.text]
         self._calls.update((call.id, call) for call in event.message.tool_calls)
+        self._count(event)
+
+    def _inside(self, event: Delegated, seq: int) -> Iterator[Named]:
+        """A sub-agent's calls, and what it spends. What it says and hands over comes as the call's result."""
+        inner = self._inner.setdefault(event.call_id, ApiEvents(self._session_id))
+        for name, data in inner._named(event.event, seq):
+            if name in ("tool_call_start", "tool_call_result"):
+                yield name, {**data, "parent": event.call_id}
+        if isinstance(event.event, Replied):
+            self._count(event.event)
+
+    def _count(self, event: Replied) -> None:
         if event.usage:
             both = zip(asdict(self._usage).values(), asdict(event.usage).values(), strict=True)
             self._usage = Usage(*(before + now for before, now in both))
@@ -158,6 +187,8 @@ class ApiEvents:
             "reason": event.reason,
             "text": "".join(self._said),
             "usage": asdict(self._usage),
+            "meter": asdict(event.meter) if event.meter else None,
+            "budget": asdict(event.budget) if event.budget else None,
             "waiting": waiting,
         }
 

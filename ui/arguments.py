@@ -18,14 +18,20 @@ Door = Literal["page", "task", "doctor", "sandbox", "audit", "replay", "report"]
 _DESCRIPTION = "Glassloop: an agent loop you can see through. Without a command it opens the browser app."
 _EPILOG = """\
 exit codes of --task:
-  0  the task was answered        3    not finished: step limit, budget, loop, empty,
-  1  the model or the app failed       cut off or filtered answer
-  2  wrong usage or settings      4    a call waits for approval and nobody could be asked
+  0  answered, and no fact is     3    not finished: step limit, budget, loop, empty,
+     against it                        cut off or filtered answer
+  1  the model or the app failed  4    a call waits for approval and nobody could be asked
+  2  wrong usage or settings      5    answered, but what had to be true is not, or not all of it
+                                       (partly done, not verified, could not be done)
                                   130  stopped (Ctrl-C, SIGTERM)
+
+--expect says what must be true at the end; each line is one of
+  report.md   report.md contains TEXT   data.json json|csv|image|python   $ COMMAND (must exit with 0)
 
 All settings are in .env.example; flags win over the environment, which wins over .env.
 
   python app.py                               the browser app
+  python app.py --share                       the same, with a public address: others can use it, by strangers' rules
   python app.py --task "List the files."      one task in the terminal
   python app.py --task - --json < task.txt    task from stdin, events as JSON lines
   python app.py doctor                        what works here, what does not, what to do
@@ -42,6 +48,8 @@ class Arguments:
     door: Door = "page"
     task: str = ""
     """`-` for stdin."""
+    expects: tuple[str, ...] = ()
+    """What must be true at the end of the task."""
     json: bool = False
     script: str = ""
     """What `sandbox` runs, as one line for the shell."""
@@ -52,6 +60,8 @@ class Arguments:
     speed: float = 1.0
     step: bool = False
     output: str = ""
+    share: bool = False
+    """Open a public address for the page."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Settings given as flags, by the name of their variable."""
 
@@ -62,15 +72,20 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     found = parser.parse_args(argv)
     if found.json and found.task is None:
         parser.error("--json goes with --task")
+    if found.expect and found.task is None:
+        parser.error("--expect goes with --task")
     if found.task is not None and found.command:
         parser.error(f"--task does not go with {found.command}")
     door: Door = found.command or ("page" if found.task is None else "task")
     words, csv = getattr(found, "words", []), getattr(found, "csv", False)
     if csv and found.what != "export":
         parser.error("--csv goes with audit export")
+    if found.share and door != "page":
+        parser.error("--share goes with the browser app")
     return Arguments(
         door=door,
         task=found.task or "",
+        expects=tuple(found.expect),
         json=found.json,
         audit=getattr(found, "what", ""),
         csv=csv,
@@ -78,6 +93,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         speed=getattr(found, "speed", 1.0),
         step=getattr(found, "step", False),
         output=getattr(found, "output", ""),
+        share=found.share,
         script=words[0] if len(words) == 1 else shlex.join(words),
         overrides={variable: value for variable in _VARIABLES if (value := getattr(found, variable, None))},
     )
@@ -107,7 +123,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--task", metavar="TEXT", help="do this one task in the terminal; - reads it from stdin")
+    parser.add_argument(
+        "--expect",
+        metavar="LINE",
+        action="append",
+        default=[],
+        help="with --task, repeatable: what must be true at the end, such as report.md or '$ pytest -q'",
+    )
     parser.add_argument("--json", action="store_true", help="with --task: print the events as JSON lines")
+    parser.add_argument("--share", action="store_true", help="give the browser app a public address for a while")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("doctor", help="check settings, sandbox and model server", parents=[settings])
     sandbox = commands.add_parser("sandbox", help="run one command behind the fence: sandbox -- COMMAND")

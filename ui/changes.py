@@ -33,18 +33,20 @@ class Undoing:
 
     target: UndoTarget
     preview: Preview
+    paths: tuple[str, ...] | None = None
+    """The only files it is about; None: all that the target changed."""
 
 
 def undo_card(words: Words, undoing: Undoing) -> str:
     """What would happen, and the question."""
     preview, target = undoing.preview, undoing.target
     again = isinstance(target, OneUndo)
-    title = words["redo_title" if again else "undo_title" if isinstance(target, FromTurn) else "undo_title_step"]
+    title = words[_title_of(undoing)]
     parts = [f"<h2>{escape(title)}</h2>"]
     if preview.turns and not again:
         count = len(preview.turns)
         text = words["undo_turns_one" if count == 1 else "undo_turns"].format(count=count)
-        parts.append(f"<p>{escape(text)} {escape(words['undo_kept'])}</p>")
+        parts.append(f"<p>{escape(text)}</p><p>{escape(words['undo_kept'])}</p>")
     disputed = {str(fact["path"]) for fact in preview.conflicts}
     quiet = [fact for fact in preview.changes if str(fact["path"]) not in disputed]
     if quiet:
@@ -61,6 +63,14 @@ def undo_card(words: Words, undoing: Undoing) -> str:
         parts.append(f"<p>{escape(words['undo_without'].format(count=len(preview.without_checkpoint)))}</p>")
     parts.append(f'<div class="gl-answer">{_choices(words, bool(disputed), again)}</div>')
     return f'<section class="gl-card" aria-label="{escape(title)}">{"".join(parts)}</section>'
+
+
+def _title_of(undoing: Undoing) -> str:
+    if isinstance(undoing.target, OneUndo):
+        return "redo_title"
+    if isinstance(undoing.target, FromTurn):
+        return "undo_title"
+    return "undo_title_step" if undoing.paths is None else "undo_title_file"
 
 
 def _choices(words: Words, disputed: bool, again: bool) -> str:
@@ -116,7 +126,8 @@ def one_step(words: Words, row: Row, diffs: Sequence[tuple[str, str]]) -> str:
     counts = {str(fact.get("path", "")): line_counts(words, fact) for fact in _facts(row)}
     files = "".join(
         f'<section class="gl-diff"><h3><span class="gl-path">{escape(path)}</span>'
-        f'<span class="gl-counts">{escape(counts.get(path, ""))}</span></h3>{diff(text)}</section>'
+        f'<span class="gl-counts">{escape(counts.get(path, ""))}</span>{_way_of_file(words, row, path)}</h3>'
+        f"{diff(text)}</section>"
         for path, text in diffs
     )
     call_id = row.call.id if row.call else ""
@@ -130,6 +141,18 @@ def one_step(words: Words, row: Row, diffs: Sequence[tuple[str, str]]) -> str:
         f'<div class="gl-turner">{back}<span class="gl-space"></span>{way}</div>'
         f'<p class="gl-change-head">{_head(words, row)}</p>{files}{_more(words, _total(row) - len(diffs))}'
     )
+
+
+def _way_of_file(words: Words, row: Row, path: str) -> str:
+    """Back, or forth again, for one file of several; of a step that is undone, its own button does that."""
+    if row.undone_by or _total(row) < 2 or row.call is None:
+        return ""
+    if undone_by := row.files_undone_by.get(path):
+        tag = f'<span class="gl-tag">{escape(words["undone_short"])}</span>'
+        return tag + button(words["redo"], kind="gl-flat gl-word", do="redo", value=undone_by)
+    label = f"{words['undo_file']}: {path}"
+    undo = button(words["undo"], kind="gl-flat gl-word", do="undo_file", value=row.call.id, file=path)
+    return undo.replace("<button ", f'<button title="{escape(label)}" aria-label="{escape(label)}" ', 1)
 
 
 def diff(text: str) -> str:

@@ -46,15 +46,23 @@ Show = Callable[[Entry], None]
 Ask = Callable[[ToolCall], bool]
 
 
-async def run_task(session: Session, task: str, show: Show, texts: CliTexts, ask: Ask | None) -> int:
+NOT_PROVED = 5
+"""The exit code of an answer that facts are against."""
+
+
+async def run_task(
+    session: Session, task: str, show: Show, texts: CliTexts, ask: Ask | None, expects: tuple[str, ...] = ()
+) -> int:
     """Do one task and return the exit code. `ask` decides about calls that need a person; None: nobody is there.
+
+    `expects`: what must be true at the end.
 
     Ctrl-C and SIGTERM stop the turn; a second one leaves at once.
     """
     seq = len(session.log)
     try:
         with _stop_on_signals(session, texts):
-            session.send(task)
+            session.send(task, expects=expects)
             seq = await _follow_turn(session, seq, show)
         while ask is not None and session.turn.ended == "awaiting_approval":
             with _on_signals(signal.default_int_handler):  # at a question there is nothing to stop: just leave
@@ -65,6 +73,9 @@ async def run_task(session: Session, task: str, show: Show, texts: CliTexts, ask
         return EXIT_CODES["stopped"]
     finally:
         await session.stop()
+    proved = session.turn.proved
+    if session.turn.ended == "answered" and proved is not None and proved.verdict != "verified":
+        return NOT_PROVED
     return EXIT_CODES[session.turn.ended or "error"]
 
 

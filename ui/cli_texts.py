@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.events import CallStatus, StopReason
+from ui.texts import TEXTS, Words
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class CliTexts:
     more_lines: str
     file: str
     note: str
+    steered: str
+    recalled: str
     stopping: str
     leaving: str
     asks: str
@@ -35,6 +38,15 @@ class CliTexts:
     replaying: str
     next_step: str
     written: str
+    receipt: Mapping[str, str]
+    """What a stopped turn had done: `calls`, `killed`, `changed`, `incomplete`."""
+    sharing: str
+    shared: str
+    not_shared: str
+    tunnel: Mapping[str, str]
+    """Why there is no public address, by the codes of `sharing.why`."""
+    page: Words
+    """The page's words, for what both say."""
 
 
 CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
@@ -52,7 +64,7 @@ CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
             "stopped": "Stopped. What was said and done so far is kept; nothing is running any more.",
             "step_limit": "Not finished: the step limit was reached (AGENT_MAX_STEPS).",
             "budget": "Not finished: the budget is used up.",
-            "loop": "Not finished: the model repeated the same call with the same result.",
+            "loop": "Not finished: the model repeated itself: the same call with the same result, or the same words.",
             "empty_answer": "Not finished: the model said nothing, twice.",
             "output_truncated": "Not finished: the answer was cut off at the output limit (OPENAI_MAX_OUTPUT_TOKENS).",
             "content_filtered": "Not finished: the provider's filter cut the answer.",
@@ -64,6 +76,8 @@ CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
         more_lines="+{count} lines",
         file="file: {name} ({size} bytes) {path}",
         note="note to the model: {text}",
+        steered="you, in the middle: {text}",
+        recalled="from memory: {text}",
         stopping="Stopping ... (Ctrl-C again leaves at once)",
         leaving="Left at once.",
         asks="{name} would like to run:",
@@ -78,6 +92,23 @@ CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
         replaying="Replay of: {title}. Nothing here is live: no model is asked, and nothing runs.",
         next_step="[Enter: next step, Ctrl-D: the rest]",
         written="Written: {path}. Keys and passwords from the settings are not in it; look for other private things.",
+        receipt={
+            "calls": "tool calls that ran: {count}",
+            "killed": "processes ended: {count}",
+            "changed": "changed: {files}",
+            "incomplete": "more files may have changed",
+        },
+        sharing="Asking for a public address. It needs the outside network, and once downloads a small program ...",
+        shared="Public address: {url}\nWhoever has it can use this page. It ends with the app.",
+        not_shared="No public address: {why} The page goes on at the address above, with the rules for strangers.",
+        tunnel={
+            "offline": "the tunnel's server could not be reached, or its program not be downloaded. Is there a "
+            "network, and does it let such programs through?",
+            "damaged": "the tunnel's program was damaged on its way and was not started. Try again.",
+            "folder": "the tunnel needs to write into its own folder and into the current one, and may not.",
+            "refused": "the tunnel's server did not open one. Its words are above; try again later.",
+        },
+        page=TEXTS["en"],
     ),
     "zh": CliTexts(
         statuses={
@@ -93,7 +124,7 @@ CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
             "stopped": "已停止。已说的和已做的都保留；没有任何程序还在运行。",
             "step_limit": "未完成：达到步数上限（AGENT_MAX_STEPS）。",
             "budget": "未完成：预算已用完。",
-            "loop": "未完成：模型反复做同样的调用，得到同样的结果。",
+            "loop": "未完成：模型不停地重复自己：同样的调用得到同样的结果，或同样的话。",
             "empty_answer": "未完成：模型两次都没有回答。",
             "output_truncated": "未完成：回答达到长度上限被截断（OPENAI_MAX_OUTPUT_TOKENS）。",
             "content_filtered": "未完成：回答被服务商的内容过滤截断。",
@@ -105,6 +136,8 @@ CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
         more_lines="还有 {count} 行",
         file="文件：{name}（{size} 字节）{path}",
         note="给模型的提示：{text}",
+        steered="你，中途插话：{text}",
+        recalled="来自记忆：{text}",
         stopping="正在停止……（再按一次 Ctrl-C 立即退出）",
         leaving="已立即退出。",
         asks="{name} 请求运行：",
@@ -119,6 +152,22 @@ CLI_TEXTS: Mapping[Literal["en", "zh"], CliTexts] = {
         replaying="回放：{title}。这里没有任何实时的内容：不会询问模型，也不会运行任何东西。",
         next_step="[回车：下一步，Ctrl-D：其余全部]",
         written="已写入：{path}。其中没有设置里的密钥和密码；请自行检查是否有其他私密内容。",
+        receipt={
+            "calls": "已运行的工具调用：{count} 次",
+            "killed": "已终止的进程：{count} 个",
+            "changed": "已改动：{files}",
+            "incomplete": "可能还有其他文件被改动",
+        },
+        sharing="正在申请公网地址。这需要外网连接，首次使用会下载一个小程序……",
+        shared="公网地址：{url}\n知道它的人都可以使用这个页面；程序退出后失效。",
+        not_shared="没有得到公网地址：{why}页面仍可通过上面的地址使用，按对外开放的规则运行。",
+        tunnel={
+            "offline": "无法连接隧道服务器，或无法下载它的程序。请检查网络，以及防火墙是否放行。",
+            "damaged": "隧道程序在下载中损坏，没有启动。请重试。",
+            "folder": "隧道需要写入它自己的目录和当前目录，但没有权限。",
+            "refused": "隧道服务器没有开通，它的原话见上。请稍后重试。",
+        },
+        page=TEXTS["zh"],
     ),
 }
 

@@ -55,7 +55,7 @@ def _side(words: Words, title: str, version: Version, way: str) -> str:
 
 def _message(message: Message) -> str:
     if isinstance(message, UserMessage):
-        kind = "gl-said-mine" if message.source == "person" else "gl-said-quiet"
+        kind = "gl-said-mine" if message.source != "glassloop" else "gl-said-quiet"
         return _text(kind, message.text)
     if isinstance(message, ToolMessage):
         name = escape(one_line(message.name, 60))

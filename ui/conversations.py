@@ -33,12 +33,12 @@ class Listed:
     """Something was said in it: it can be renamed, exported, deleted."""
 
 
-def left(words: Words, model_name: str, content: str) -> str:
-    """The panel: a new conversation, then the list or what was found, then the way to bring one in. On a small screen,
-    where the header has no room, the model is named here."""
+def left(words: Words, model: str, content: str) -> str:
+    """The panel: a new conversation, then the list or what was found, then the way to bring one in. `model`: its
+    name, for a small screen, where the header has no room."""
     return (
         f'<nav class="gl-sessions" aria-label="{escape(words["sessions"])}"><div class="gl-sheet-top">'
-        f'<span class="gl-model">{escape(model_name)}</span>{button(words["close"], icon_name="close", sheet="")}</div>'
+        f"{model}{button(words['close'], icon_name='close', sheet='')}</div>"
         f'<button class="gl-new" data-do="new" data-close-sheet>{icon("plus")}'
         f"<span>{escape(words['new_session'])}</span></button>{content}"
         f'<button class="gl-import" data-import>{escape(words["import"])}</button></nav>'
@@ -135,7 +135,8 @@ def found(words: Words, query: str, places: Sequence[Found]) -> str:
 def _place(words: Words, query: str, place: Found) -> str:
     title = escape(place.session.title or words["untitled"])
     return (
-        f'<li><button class="gl-session gl-hit" data-do="open" data-id="{escape(place.session.id)}" data-close-sheet>'
+        f'<li><button class="gl-session gl-hit" data-do="found" data-id="{escape(place.session.id)}" '
+        f'data-value="{place.seq}" data-close-sheet>'
         f"<b>{title}</b><span><i>{escape(words[f'said_{place.who}'])}</i> {_marked(place.excerpt, query)}</span>"
         f"</button></li>"
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from agent.errors import ModelError, SettingsError
+from agent.errors import ModelError, Refused, SettingsError
 from agent.events import Replied, TextDelta
 from agent.llm.demo import DemoModel
 from agent.llm.late import Connect, close
@@ -39,6 +39,8 @@ class Finding:
     subject: str
     text: str
     advice: str = ""
+    error: ModelError | SettingsError | Refused | None = None
+    """What `text` says, where that is a failure."""
 
 
 class LayerFound(Protocol):
@@ -112,8 +114,8 @@ async def model_server(connect: Connect, settings: Settings, words: DoctorTexts)
     """The model: is it reached, does it stream, does it call tools?"""
     try:
         model = await connect()
-    except (ModelError, SettingsError) as error:
-        yield Finding("bad", words["model"], str(error), words["model_advice"])
+    except (ModelError, SettingsError, Refused) as error:
+        yield Finding("bad", words["model"], str(error), words["model_advice"], error)
         return
     try:
         if isinstance(model, DemoModel):
@@ -139,7 +141,7 @@ async def _listed(model: ListsModels, settings: Settings, words: DoctorTexts) ->
     try:
         names = await model.list_models()
     except ModelError as error:
-        return Finding("warn", words["models"], str(error), words["models_advice"])
+        return Finding("warn", words["models"], str(error), words["models_advice"], error)
     if settings.chat_model and settings.chat_model not in names:
         text = words["model_not_listed"].format(name=settings.chat_model, names=", ".join(names[:10]))
         return Finding("warn", words["models"], text, words["model_not_listed_advice"])
@@ -164,7 +166,7 @@ async def _tried(subject: str, model: Model, request: Request, words: DoctorText
                 pieces += isinstance(event, TextDelta)
                 reply = event if isinstance(event, Replied) else reply
     except ModelError as error:
-        return Finding("bad", subject, str(error), words["model_advice"])
+        return Finding("bad", subject, str(error), words["model_advice"], error)
     if reply is None or not (reply.message.text.strip() or reply.message.tool_calls):
         return Finding("bad", subject, words["empty"], words["model_advice"])
     if request.tools:

@@ -15,38 +15,72 @@ from typing import Any
 import gradio as gr
 from gradio.components.chatbot import Message
 
-from agent.approval import questions
 from agent.errors import Refused, StoreError
+from agent.expectations import lines_in
+from agent.llm.chosen import ChosenModels
 from agent.session import RESUMABLE, Session
 from agent.sessions import Sessions
-from ui import panels, side
+from ui import panels, picturing, side
+from ui.attaching import Attaching, Intake
+from ui.background import Processes
+from ui.browsing import Browser, Desk
+from ui.budgets import Budgets
+from ui.connecting import Connections, is_demo
+from ui.deciding import Deciding
 from ui.downloads import file_address
 from ui.harden import LANGUAGE_COOKIE, owner_of
 from ui.history import Action, History
 from ui.keeping import Keeping
+from ui.memories import MemoryList
 from ui.panels import Status
+from ui.pictures import gallery
+from ui.proof import must_facts, plan_dock
+from ui.refused import why
 from ui.replay import ReplaySession
 from ui.replaying import Replaying
 from ui.rows import Shown
+from ui.steering import Steering
 from ui.texts import TEXTS, Language, Words, choose
 from ui.visits import Visit, Visits
-from ui.workspace_list import list_workspace
+
+LOOK_S = 1.0
+"""Seconds between two looks at what runs in the background."""
 
 
 class Handlers:
     """The functions behind the page's events."""
 
     def __init__(
-        self, sessions: Sessions, open_session: Callable[[str], Session], status: Status, language: str
+        self,
+        sessions: Sessions,
+        open_session: Callable[[str], Session],
+        status: Status,
+        language: str,
+        models: ChosenModels | None = None,
+        intake: Intake | None = None,
+        desk: Desk | None = None,
     ) -> None:
+        """`models`: what other models a person may connect; None: there is no such choice. `intake`: takes in what is
+        attached; None: nothing can be."""
+        self.models = models
+        self.exposure = status.exposure
         self.at_home = status.exposure == "local"
         """One person sits at this machine: see `harden.owner_of`."""
         self.owner_of = partial(owner_of, at_home=self.at_home)
         """Who asks, from their cookies; empty for nobody."""
-        self.visits = Visits(sessions, open_session)
+        self._replaying = Replaying(sessions)
+        self.visits = Visits(sessions, open_session, self._replaying.reopen)
         self._history = History(self.visits)
         self._keeping = Keeping(self.visits, sessions)
-        self._replaying = Replaying(sessions)
+        self._deciding = Deciding(self.visits)
+        self._memories = MemoryList(self.visits)
+        self._processes = Processes(self.visits)
+        self._budgets = Budgets(self.visits)
+        self.intake = intake
+        self._attaching = Attaching(self.visits, intake)
+        self.browser = Browser(self.visits, desk)
+        self._steering = Steering(self.visits, self._attaching)
+        self._connections = Connections(self.visits, models, status) if models is not None else None
         self._status = status
         self._language = language
         self._chat = gr.Chatbot(render=False)
@@ -54,11 +88,18 @@ class Handlers:
             **self._history.actions,
             **self._keeping.actions,
             **self._replaying.actions,
+            **self._deciding.actions,
+            **self._steering.actions,
+            **self._memories.actions,
+            **self._processes.actions,
+            **self._budgets.actions,
+            **self._attaching.actions,
+            **self.browser.actions,
+            **picturing.ACTIONS,
+            **(self._connections.actions if self._connections else {}),
             "send": self._send_example,
             "new": self._new,
             "open": self._open,
-            "allow": self._decide,
-            "deny": self._decide,
             "withdraw": self._withdraw,
             "go_on": self._go_on,
             "language": self._switch_language,
@@ -92,49 +133,83 @@ class Handlers:
                 visit.history_bell.clear()
                 if visit.closed:
                     return
-                history = visit.view.history()
+                view, folded = visit.view, visit.folded
+                history = view.history()
                 if shown_of is not history:
                     shown_of, shown = history, []
                 shown.extend(self._chat.postprocess(history[len(shown) :]).root)  # type: ignore[arg-type]
-                yield list(shown), visit.view.live()
+                yield list(shown), view.live()
+            if folded and view is visit.view:
+                visit.arrived()
 
     async def panel_lane(self, request: gr.Request) -> AsyncIterator[tuple[str, ...]]:
         """Everything around the conversation, when a step, a file or a decision changes it."""
         visit = await self._enter(request)
         if visit is None:
             words = self._words(request)
-            yield "", "", "", panels.dock(words, words["no_cookie"], {}, []), "", ""
+            yield "", "", "", panels.dock(words, words["no_cookie"]), "", "", ""
         while visit is not None and not visit.closed:
-            await visit.panel_bell.wait()
+            await self._rung(visit)
             visit.panel_bell.clear()
             if not visit.closed:
                 yield await self._panels(visit)
 
+    async def _rung(self, visit: Visit) -> None:
+        """Wait for the bell of the panels, or for a process in the background or a running command to do something: no
+        event tells of it."""
+        state = self._processes.state(visit)
+        while not visit.panel_bell.is_set() and self._processes.state(visit) == state:
+            looks = self._processes.running(visit) or self.browser.is_live(visit)
+            try:
+                await asyncio.wait_for(visit.panel_bell.wait(), LOOK_S if looks else None)
+            except asyncio.TimeoutError:
+                if await self.browser.changed(visit):
+                    return
+
     async def _panels(self, visit: Visit) -> tuple[str, ...]:
         words, session = visit.words, visit.session
         if visit.tab == "context":
-            content = side.context(words, visit.requests, visit.request)
+            content = self._budgets.panel(visit) + side.context(words, visit.requests, visit.request)
         elif visit.tab == "changes":
             content = await self._history.panel(visit)
+        elif visit.tab == "approvals":
+            content = self._deciding.panel(visit)
+        elif visit.tab == "memory":
+            content = await self._memories.panel(visit)
         else:
-            found, more = await asyncio.to_thread(list_workspace, session.workspace)
             there = [item for item in visit.view.files if item.file.path]  # not those of a recording
             handed = [(item, file_address(session.id, item.id, False)) for item in there]
-            content = side.files(words, handed, found, more)
+            pictures = gallery(words, [(item, partial(file_address, session.id, item.id)) for item in there])
+            content = side.files(words, handed, await self.browser.panel(visit), pictures)
+        plan = session.turn.plan if session.turn.ended in (None, "awaiting_approval") else ()
         listed = await self.visits.listed(visit)
         title = next((one.title for one in listed if one.id == session.id), "")
+        model, demo = session.agent.model.name, is_demo(self._status, session)
+        may_choose = self._connections is not None and not isinstance(session, ReplaySession)
+        named = panels.model_name(words, model, may_choose, close_sheet="")  # where the header has no room for it
         return (
-            panels.header(words, visit.language, self._status),
-            await self._keeping.panel(visit, listed, self._status.model_name),
-            "" if session.turn.number else panels.welcome(words, visit.language) + self._replaying.welcome(words),
+            panels.header(words, visit.language, self._status, model, demo, may_choose),
+            await self._keeping.panel(visit, listed, named),
+            "" if session.turn.number else self._welcome(visit),
             self._replaying.dock(visit)
             + self._history.dock(visit)
-            + panels.dock(
-                words, "" if visit.offer else visit.notice, session.turn.queue, questions(session), _may_go_on(session)
-            ),
-            side.right(words, visit.tab, content),
-            panels.state(words, visit.language, session.id, title, session.running, str(visit.begun.editing or "")),
+            + self._deciding.dock(visit)
+            + self._steering.dock(visit)
+            + plan_dock(words, plan, folded=session.turn.ended is not None)
+            + panels.dock(words, "" if visit.offer else visit.notice, _may_go_on(session))
+            + self._budgets.dock(visit),
+            side.right(words, visit.tab, content, self._processes.panel(visit)),
+            self._connections.panel(visit) if self._connections else "",
+            panels.state(
+                words, visit.language, session.id, title, session.running, str(visit.begun.editing or ""), visit.place
+            )
+            + ("" if isinstance(session, ReplaySession) else self._attaching.facts(visit))
+            + must_facts(words),
         )
+
+    def _welcome(self, visit: Visit) -> str:
+        connect = self._connections.welcome(visit) if self._connections else ""
+        return panels.welcome(visit.words, visit.language, connect) + self._replaying.welcome(visit.words)
 
     def leave(self, request: gr.Request) -> None:
         """The page was closed."""
@@ -142,19 +217,21 @@ class Handlers:
 
     # ------------------------------------------------------------------ actions
 
-    async def send(self, text: str, request: gr.Request) -> Any:
+    async def send(self, text: str, must: str, request: gr.Request) -> Any:
         """Post the message. The browser has emptied the message box; it gets back what was refused."""
 
         drafts: list[str] = []
 
         async def send(visit: Visit) -> None:
             if visit.begun.editing is None:
-                await self._send(visit, text)
+                await self._send(visit, text, lines_in(must))
             else:
                 drafts.append(self._history.send_edited(visit, visit.begun.editing, text.strip()))
 
         done = await self._guarded(request, send)
-        return text if not done else drafts[0] if drafts else gr.skip()
+        if not done:
+            return text, must
+        return (drafts[0], must) if drafts else (gr.skip(), gr.skip())
 
     async def search(self, query: str, request: gr.Request) -> None:
         """The person writes into the search box."""
@@ -164,19 +241,25 @@ class Handlers:
 
         await self._guarded(request, search)
 
-    async def stop(self, text: str, request: gr.Request) -> Any:
+    async def stop(self, text: str, must: str, request: gr.Request) -> Any:
         """Stop the turn; unsent messages come back into the message box, before what is in it."""
         unsent: list[str] = []
+        expected: list[str] = []
 
         async def stop(visit: Visit) -> None:
-            unsent.extend(await self.visits.session(visit).stop())
+            session = self.visits.session(visit)
+            queued = {one.text: one for one in session.turn.queue.values()}
+            expected.extend(line for one in queued.values() for line in one.expects)
+            for said in await session.stop():
+                unsent.extend(self._attaching.take_back(session, [queued[said]]) if said in queued else [said])
 
         await self._guarded(request, stop)
-        return _before(unsent, text) if unsent else gr.skip()
+        return (_before(unsent, text) if unsent else gr.skip()), _lines_before(expected, must)
 
-    async def act(self, text: str, event: gr.EventData, request: gr.Request) -> Any:
+    async def act(self, text: str, must: str, event: gr.EventData, request: gr.Request) -> Any:
         """A button of the panels: what it asks for is in its data."""
-        data = {**event._data, "box": text} if isinstance(event._data, dict) else {}
+        expected: list[str] = []
+        data = {**event._data, "box": text, "expected": expected} if isinstance(event._data, dict) else {}
         action = self._actions.get(str(data.get("do")))
         returned: list[str] = []
 
@@ -185,11 +268,11 @@ class Handlers:
                 returned.append(held)
 
         await self._guarded(request, act)
-        return returned[0] if returned else gr.skip()
+        return (returned[0] if returned else gr.skip()), _lines_before(expected, must)
 
-    async def _send(self, visit: Visit, text: str) -> None:
-        if text.strip():
-            self.visits.session(visit).send(text.strip())
+    async def _send(self, visit: Visit, text: str, expects: tuple[str, ...] = ()) -> None:
+        if text.strip() or self._attaching.waits(visit):
+            await self._attaching.send(visit, text.strip(), expects=expects)
             self.visits.ring(visit.owner)
 
     async def _send_example(self, visit: Visit, data: dict[str, Any]) -> None:
@@ -205,19 +288,15 @@ class Handlers:
         if session is not visit.session:
             visit.show(session)
 
-    async def _decide(self, visit: Visit, data: dict[str, Any]) -> None:
-        allowed = data.get("do") == "allow"
-        reason = "" if allowed else str(data.get("text", ""))[:500]
-        self.visits.session(visit).decide(str(data.get("id", "")), str(data.get("hash", "")), allowed, reason)
-
     async def _go_on(self, visit: Visit, data: dict[str, Any]) -> None:
         self.visits.session(visit).resume()
 
     async def _withdraw(self, visit: Visit, data: dict[str, Any]) -> str:
         session, message_id = self.visits.session(visit), str(data.get("id", ""))
-        text = session.turn.queue.get(message_id, "")
+        queued = session.turn.queue.get(message_id)
         session.withdraw(message_id)
-        return _before([text], data["box"])
+        data["expected"].extend(queued.expects if queued else ())
+        return _before(self._attaching.take_back(session, [queued] if queued else []), data["box"])
 
     async def _switch_language(self, visit: Visit, data: dict[str, Any]) -> None:
         language = choose(str(data.get("value")), "", "")
@@ -254,7 +333,7 @@ class Handlers:
         try:
             await action(visit)
         except (Refused, StoreError) as refused:
-            visit.say(visit.words["refused"].format(why=str(refused).rstrip(".")))
+            visit.say(visit.words["refused"].format(why=why(visit.words, refused)))
             return False
         return True
 
@@ -274,9 +353,16 @@ def _cookies(request: gr.Request) -> dict[str, str]:
 
 
 def _may_go_on(session: Session) -> bool:
-    return not session.running and session.turn.ended in RESUMABLE and not isinstance(session, ReplaySession)
+    asked = session.turn.ended in ("budget", "step_limit")  # what becomes of it: see `ui/budgets.py`
+    resumable = session.turn.ended in RESUMABLE and not asked
+    return not session.running and resumable and not isinstance(session, ReplaySession)
 
 
 def _before(texts: Sequence[str], text: str) -> str:
     """What the message box gets: texts that came back, then what is in it."""
     return "\n\n".join([*texts, text] if text.strip() else texts)
+
+
+def _lines_before(lines: Sequence[str], must: str) -> Any:
+    """What the box beside the message box gets: lines that came back, then what is in it."""
+    return "\n".join([*lines, must]).strip() if lines else gr.skip()

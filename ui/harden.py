@@ -10,7 +10,7 @@ import ipaddress
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -39,12 +39,19 @@ POLICY = "; ".join(
         "base-uri 'self'",
     ]
 )
-"""Nothing is fetched from another host, whatever a model writes into the page."""
+"""Nothing is fetched from another host, whatever a model writes into the page. Where we know our own names, no other
+site may put the page into a frame either: a click on it must be a click on what the person sees."""
 
 _PAGES_KNOWN = 20_000
 """Open pages whose owner is remembered; the oldest are forgotten first."""
 
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_OWN_PAGES = ("same-origin", "none")
+"""What a browser says of a request that our own page, or nobody's, has sent. Programs say nothing."""
+
+_IN_FRAMES = "SameSite=None; Secure; Partitioned"
+"""A cookie that reaches a page in another site's frame, and no other site's frames reach it."""
 
 _CLOSED = ("/file=http", "/proxy=", "/gradio_api/upload", "/monitoring")
 """Doors of gradio that nobody here uses. The first two make the server fetch an address that the client names."""
@@ -64,13 +71,17 @@ def owner_of(cookies: Mapping[str, str], at_home: bool = False) -> str:
 
 
 class Harden:
-    """ASGI middleware. `local_only`: answer only under a name of this machine, so that no web page of another site can
-    reach us by pointing its own name here (DNS rebinding) or by sending requests across."""
+    """ASGI middleware. `names`: answer only under these names of ours, so that no web page of another site can reach us
+    by pointing its own name here (DNS rebinding); None: under any. `framed`: the page lies in a frame of another site,
+    as that of a Space does, and its cookie has to get there."""
 
-    def __init__(self, app: ASGIApp, local_only: bool, at_home: bool = False) -> None:
+    def __init__(
+        self, app: ASGIApp, names: Collection[str] | None, at_home: bool = False, framed: bool = False
+    ) -> None:
         self._app = app
-        self._local_only = local_only or at_home
+        self._names = names
         self._at_home = at_home
+        self._framed = framed
         self._owner_of_page: OrderedDict[str, str] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +97,7 @@ class Harden:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_headers(MutableHeaders(scope=message), new_owner, secure=scope.get("scheme") == "https")
+                self._add_headers(MutableHeaders(scope=message), new_owner, secure=scope.get("scheme") == "https")
             await send(message)
 
         await self._app(scope, receive, guarded)
@@ -98,15 +109,27 @@ class Harden:
             return "This door is closed."
         if not self._page_is_theirs(scope, headers):
             return "This page belongs to another visitor."
-        if not self._local_only:
+        if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site", "none") not in _OWN_PAGES:
+            return "Requests from other sites are refused."
+        if self._names is None:
             return ""
         host = headers.get("host", "")
         origin = headers.get("origin", "")
-        if _name(f"//{host}") not in _LOCAL_NAMES:
+        if _name(f"//{host}") not in self._names:
             return "This address is for this machine only. Set GLASSLOOP_HOST to serve other names."
-        if origin and origin.split("://")[-1] != host:
+        if origin and origin.split("://")[-1] != host and _name(origin) not in set(self._names) - LOCAL_NAMES:
             return "Requests from other sites are refused."
         return ""
+
+    def _add_headers(self, headers: MutableHeaders, new_owner: str, secure: bool) -> None:
+        policy = POLICY if self._names is None else f"{POLICY}; frame-ancestors 'self'"
+        headers.setdefault("content-security-policy", policy)  # a download sets a stricter one
+        headers["x-content-type-options"] = "nosniff"
+        headers["referrer-policy"] = "no-referrer"
+        if new_owner:
+            where = _IN_FRAMES if self._framed else f"SameSite=Lax{'; Secure' if secure else ''}"
+            headers.append("set-cookie", f"{COOKIE}={new_owner}; Path=/; Max-Age={_YEAR}; HttpOnly; {where}")
+            headers["cache-control"] = "no-store"
 
     def _page_is_theirs(self, scope: Scope, headers: Headers) -> bool:
         """A page's event stream goes to the visitor who opened the page: gradio hands it to whoever knows its id."""
@@ -141,16 +164,6 @@ def _new_owner(scope: Scope, headers: Headers) -> str:
     if scope["method"] != "GET" or scope["path"] != "/" or owner_of(cookie_parser(headers.get("cookie", ""))):
         return ""
     return secrets.token_urlsafe(32)
-
-
-def _add_headers(headers: MutableHeaders, new_owner: str, secure: bool) -> None:
-    headers.setdefault("content-security-policy", POLICY)  # a download sets a stricter one
-    headers["x-content-type-options"] = "nosniff"
-    headers["referrer-policy"] = "no-referrer"
-    if new_owner:
-        safe = "; Secure" if secure else ""
-        headers.append("set-cookie", f"{COOKIE}={new_owner}; Path=/; Max-Age={_YEAR}; HttpOnly; SameSite=Lax{safe}")
-        headers["cache-control"] = "no-store"
 
 
 def is_local(host: str) -> bool:

@@ -7,9 +7,11 @@ asks has been checked before (`ui/handlers.py`). Refuses to know gradio and how 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from html import escape
 from typing import Any
 
+from agent.attached import own_words
 from agent.errors import Refused
 from agent.events import FromTurn, OneCall, OneUndo, UndoTarget
 from agent.messages import UserMessage
@@ -20,6 +22,7 @@ from ui.begun import Begun
 from ui.changes import Undoing
 from ui.compare import Version, comparison
 from ui.markup import button
+from ui.refused import why
 from ui.rows import Row
 from ui.visits import Visit, Visits
 
@@ -47,6 +50,7 @@ class History:
             "compare_close": self._close_comparison,
             "undo": self._undo_turn,
             "undo_step": self._undo_step,
+            "undo_file": self._undo_file,
             "redo": self._redo,
             "undo_go": self._go,
             "undo_cancel": self._cancel_undo,
@@ -62,7 +66,7 @@ class History:
         begun.draft = begun.draft if begun.editing else str(data.get("box", ""))
         begun.editing = turn
         visit.panel_bell.set()
-        return message.text
+        return own_words(message.text) if message.files else message.text
 
     async def _cancel_edit(self, visit: Visit, data: dict[str, Any]) -> str:
         begun = visit.begun
@@ -110,6 +114,9 @@ class History:
     async def _undo_step(self, visit: Visit, data: dict[str, Any]) -> None:
         await self._look(visit, OneCall(str(data.get("value", ""))))
 
+    async def _undo_file(self, visit: Visit, data: dict[str, Any]) -> None:
+        await self._look(visit, OneCall(str(data.get("value", ""))), (str(data.get("file", "")),))
+
     async def _redo(self, visit: Visit, data: dict[str, Any]) -> None:
         """At once, where nobody has to choose: it is undone as easily."""
         target = OneUndo(str(data.get("value", "")))
@@ -120,11 +127,11 @@ class History:
         else:
             await self._undo(visit, target, "refuse")
 
-    async def _look(self, visit: Visit, target: UndoTarget) -> None:
+    async def _look(self, visit: Visit, target: UndoTarget, paths: tuple[str, ...] | None = None) -> None:
         session = self._visits.session(visit)
         if session.running:
             raise Refused("a turn is running; stop it first")
-        visit.begun.undoing = Undoing(target, await session.undo_preview(target))
+        visit.begun.undoing = Undoing(target, await session.undo_preview(target, paths), paths)
         visit.panel_bell.set()
 
     async def _go(self, visit: Visit, data: dict[str, Any]) -> None:
@@ -133,15 +140,17 @@ class History:
         choice = _CHOICES.get(str(data.get("value")))
         if undoing is None or choice is None:
             return
-        now = await self._visits.session(visit).undo_preview(undoing.target)
+        now = await self._visits.session(visit).undo_preview(undoing.target, undoing.paths)
         if now != undoing.preview:
-            visit.begun.undoing = Undoing(undoing.target, now)
+            visit.begun.undoing = replace(undoing, preview=now)
             visit.say(visit.words["undo_changed_meanwhile"])
             return
-        await self._undo(visit, undoing.target, choice)
+        await self._undo(visit, undoing.target, choice, undoing.paths)
 
-    async def _undo(self, visit: Visit, target: UndoTarget, on_conflict: OnConflict) -> None:
-        await self._visits.session(visit).undo(target, on_conflict=on_conflict)
+    async def _undo(
+        self, visit: Visit, target: UndoTarget, on_conflict: OnConflict, paths: tuple[str, ...] | None = None
+    ) -> None:
+        await self._visits.session(visit).undo(target, paths, on_conflict)
         visit.begun.undoing = visit.begun.editing = None
         self._visits.ring(visit.owner)
 
@@ -222,4 +231,4 @@ async def _diff(visit: Visit, session: Session, call_id: str, path: str) -> str:
     try:
         return await session.diff(OneCall(call_id), path)
     except Refused as refused:
-        return f"[{visit.words['changes_no_diff'].format(why=refused)}]"
+        return f"[{visit.words['changes_no_diff'].format(why=why(visit.words, refused))}]"

@@ -13,7 +13,9 @@ from typing import Any
 from agent.sessions import Sessions
 from ui import conversations
 from ui.conversations import Listed
+from ui.found import place_of
 from ui.history import Action
+from ui.refused import why
 from ui.visits import Offer, Visit, Visits
 
 MAX_QUERY = 200
@@ -33,20 +35,33 @@ class Keeping:
             "delete": self._delete,
             "undelete": self._undelete,
             "imported": self._imported,
+            "found": self._open_found,
         }
 
-    async def panel(self, visit: Visit, listed: Sequence[Listed], model_name: str) -> str:
+    async def panel(self, visit: Visit, listed: Sequence[Listed], model: str) -> str:
         """The left panel."""
         if visit.query:
             places = await asyncio.to_thread(self._sessions.search, visit.owner, visit.query)
             content = conversations.found(visit.words, visit.query, places)
         else:
             content = conversations.session_list(visit.words, listed, visit.session.id, visit.renaming)
-        return conversations.left(visit.words, model_name, content)
+        return conversations.left(visit.words, model, content)
 
     def search(self, visit: Visit, query: str) -> None:
         visit.query = query.strip()[:MAX_QUERY]
         visit.panel_bell.set()
+
+    async def _open_found(self, visit: Visit, data: dict[str, Any]) -> None:
+        """Turn to the conversation, and to the place in it."""
+        session = await self._visits.other(visit, str(data.get("id", "")))
+        seq = str(data.get("value", ""))
+        if session is not visit.session:
+            visit.show(session)
+        if seq.isascii() and seq.isdigit() and len(seq) < 10:
+            place = place_of(session, int(seq))
+            visit.go_to(place)
+            if place.elsewhere:
+                visit.say(visit.words["found_elsewhere"])
 
     async def _pin(self, visit: Visit, data: dict[str, Any]) -> None:
         self._sessions.pin(visit.owner, str(data.get("id", "")), bool(data.get("value")))
@@ -83,8 +98,8 @@ class Keeping:
 
     async def _imported(self, visit: Visit, data: dict[str, Any]) -> None:
         """The browser has sent a file through its own door (`ui/exchange_door.py`), and this is what came of it."""
-        if why := str(data.get("why", ""))[:300]:
-            visit.say(visit.words["import_failed"].format(why=why))
+        if said := str(data.get("why", ""))[:300]:
+            visit.say(visit.words["import_failed"].format(why=why(visit.words, said)))
             return
         visit.show(await self._visits.other(visit, str(data.get("id", ""))))
         self._visits.ring(visit.owner)

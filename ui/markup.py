@@ -23,6 +23,8 @@ _ICONS = {
     "plus": '<path d="M12 5v14M5 12h14"/>',
     "more": '<circle cx="6" cy="12" r=".8"/><circle cx="12" cy="12" r=".8"/><circle cx="18" cy="12" r=".8"/>',
     "pin": '<path d="M9 4h6l-1 6 3 3v2H7v-2l3-3zM12 15v5"/>',
+    "check": '<path d="M5 12.5l4.5 4.5L19 7.5"/>',
+    "warn": '<path d="M12 4.5 3.5 19h17zM12 10.5v4M12 16.8v.2"/>',
     "close": '<path d="M6 6l12 12M18 6 6 18"/>',
     "folder": '<path d="M3.5 7.5a2 2 0 0 1 2-2h4l2 2.5h7a2 2 0 0 1 2 2v7a2 2 0 0 1-2 2h-13a2 2 0 0 1-2-2z"/>',
     "file": '<path d="M6.5 3.5h7l4 4v13h-11z"/><path d="M13.5 3.5v4h4"/>',
@@ -45,3 +47,8 @@ def button(label: str, *, icon_name: str = "", kind: str = "gl-flat", **data: st
 def none_yet(text: str) -> str:
     """What an empty list says."""
     return f'<p class="gl-small">{escape(text)}</p>'
+
+
+def when(at: float) -> str:
+    """A moment in seconds since the epoch; the browser writes it as a time of the person's day."""
+    return f'<time data-at="{at:.0f}"></time>'

@@ -23,6 +23,13 @@
       const button = find(`#gl-${name}`);
       if (button) { button.title = facts[name]; button.setAttribute('aria-label', facts[name]); }
     }
+    const must = find('#gl-must textarea'), mustToggle = find('#gl-must-toggle'), mustFacts = find('#gl-must-facts')?.dataset;
+    if (must && mustToggle && mustFacts) {
+      must.placeholder = mustFacts.more;
+      mustToggle.title = mustFacts.label;
+      for (const part of [must, mustToggle]) part.setAttribute('aria-label', mustFacts.label);
+      mustToggle.setAttribute('aria-expanded', String(!!app.dataset.must));
+    }
     const search = find('#gl-search input, #gl-search textarea');
     if (search && search.placeholder !== facts.search) {
       search.placeholder = facts.search;
@@ -32,7 +39,9 @@
     if (box && facts.editing && facts.editing !== editing) { box.focus(); box.setSelectionRange(9e6, 9e6); }
     editing = facts.editing;
     name(facts.session);
+    if (box && !session) takeUpDrafts();
     if (session !== facts.session) { session = facts.session; atBottom = true; follow(); }
+    if (facts.place !== place) { place = facts.place; if (place) goTo(place); }
   };
 
   // ---- the address bar names the conversation, and Back goes to the one before
@@ -49,13 +58,28 @@
   };
   addEventListener('popstate', () => { if (named() && named() !== session) ask({do: 'open', id: named()}); });
 
+  // ---- a reload keeps what was being written, in this tab only
+
+  const drafts = ['#gl-box textarea', '#gl-must textarea'];
+  addEventListener('pagehide', () => {
+    for (const field of drafts) sessionStorage.setItem(`glassloop ${field}`, find(field)?.value ?? '');
+  });
+  const takeUpDrafts = () => {
+    for (const name of drafts) {
+      const field = find(name), text = sessionStorage.getItem(`glassloop ${name}`);
+      if (!field || field.value || !text) continue;
+      field.value = text;
+      field.dispatchEvent(new Event('input', {bubbles: true}));
+    }
+  };
+
   // ---- scrolling: stay at the bottom unless the person has scrolled up
 
   let session = '';
   let atBottom = true;
   const follow = () => {
     const scroll = find('#gl-scroll');
-    if (scroll && atBottom) scroll.scrollTop = scroll.scrollHeight;
+    if (scroll && atBottom) scroll.scrollTop = find('.gl-welcome') ? 0 : scroll.scrollHeight;
   };
   const watchScroll = (scroll) => {
     // Layout moves the content as well (a finished turn changes places, a picture arrives): only what follows a
@@ -78,6 +102,37 @@
     for (const child of scroll.children) sizes.observe(child);
   };
 
+  // ---- a place that was found: the step, or the words in the turn
+
+  let place = '';
+  const goTo = (wanted) => {
+    const [, turn, seq] = wanted.split('.');
+    const until = performance.now() + 5000;
+    atBottom = false;
+    const look = () => {
+      const target = find(`#gl-scroll .gl-at-${seq}`)?.closest('.thought-group') ?? saidIn(turn);
+      if (target) {
+        target.scrollIntoView({block: target.offsetHeight > innerHeight / 2 ? 'start' : 'center'});
+        target.classList.add('gl-found');
+        setTimeout(() => target.classList.remove('gl-found'), 4000);
+      } else if (place === wanted && performance.now() < until) setTimeout(look, 50);
+    };
+    look();
+  };
+  const saidIn = (turn) => {
+    const link = find(`#gl-scroll :is(a[href="#do-edit-${turn}"], a[href="#do-retry-${turn}"])`);
+    const first = link?.closest('.message-row');
+    if (!first) return null;
+    const words = (find('#gl-search input, #gl-search textarea')?.value ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+    for (let row = first; row && (row === first || !row.matches('.user-row')); row = row.nextElementSibling)
+      for (const said of row.querySelectorAll('.prose')) {
+        const has = (element) => (word) => element.textContent.toLowerCase().includes(word);
+        if (words.length && words.every(has(said)))
+          return [...said.children].find((part) => words.some(has(part))) ?? said;
+      }
+    return first;
+  };
+
   // ---- sheets, theme, links to a request
 
   const sheet = (name) => {
@@ -89,7 +144,7 @@
     (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
   body.classList.toggle('dark', wantsDark === 'dark');
   document.addEventListener('click', (event) => {
-    const target = event.target.closest('[data-sheet],[data-theme],[data-do],[data-close-sheet],[data-import],a[href^="#request-"],a[href^="#do-"]');
+    const target = event.target.closest('[data-sheet],[data-theme],[data-do],[data-close-sheet],[data-import],[data-add-files],[data-mention],[data-fill],a[href^="#request-"],a[href^="#do-"]');
     if (!target) {
       if (!event.target.closest('#gl-left,#gl-right')) app.dataset.open = '';
       closeMenus(event.target);
@@ -102,9 +157,13 @@
       localStorage.setItem('glassloop-theme', dark ? 'dark' : 'light');
     }
     if (target.dataset.closeSheet !== undefined) app.dataset.open = '';
-    if (target.dataset.do === 'language')
-      document.cookie = `glassloop_language=${target.dataset.value};path=/;max-age=31536000;samesite=lax`;
+    if (target.dataset.do === 'language') {
+      const where = window === top ? 'samesite=lax' : 'samesite=none;secure;partitioned';  // in a frame of another site
+      document.cookie = `glassloop_language=${target.dataset.value};path=/;max-age=31536000;${where}`;
+    }
+    if (target.dataset.fill !== undefined) fill(target);
     if (target.dataset.do === 'send') atBottom = true;
+    if (target.dataset.showRight !== undefined) showRight();
     if (target.matches('a[href^="#request-"]')) {
       event.preventDefault();
       ask({do: 'request', value: target.hash.slice('#request-'.length)});
@@ -119,6 +178,8 @@
       if (what === 'retry') atBottom = true;
     }
     if (target.dataset.import !== undefined) bringIn();
+    if (target.dataset.addFiles !== undefined) addFiles(target.dataset.addFiles);
+    if (target.dataset.mention !== undefined) mention(target.dataset.mention);
   });
   const closeMenus = (except) => {
     for (const open of document.querySelectorAll('.gl-badge[open], .gl-menu[open]'))
@@ -158,19 +219,161 @@
     input.click();
   };
 
+  // ---- what a person writes or opens in a panel stays when the server draws the panel anew
+  // Held by its `data-keep`, as long as something of that name is in the page. Nothing of it is stored. Gradio lays new
+  // markup over old elements in their order, so an element may become another one and still hold what was written.
+
+  const kept = new Map(), nameOf = new WeakMap();
+  let focused = '';
+  const stateOf = (part) =>
+    part.tagName === 'DETAILS' ? {open: part.open} : part.type === 'checkbox' ? {checked: part.checked} : {value: part.value};
+  for (const kind of ['input', 'change'])
+    document.addEventListener(kind, ({target}) => {
+      if (target.dataset.keep) kept.set(target.dataset.keep, stateOf(target));
+    });
+  document.addEventListener('click', ({target}) => {
+    const opened = target.closest?.('details[data-keep] > summary')?.parentElement;
+    if (opened) kept.set(opened.dataset.keep, {open: !opened.open});
+  });
+  document.addEventListener('focusin', (event) => { focused = event.target.dataset?.keep ?? ''; });
+  document.addEventListener('focusout', (event) => {
+    // one that was drawn anew has lost the focus too, but nobody took it away
+    queueMicrotask(() => { if (event.target.isConnected && event.target.dataset.keep === focused) focused = ''; });
+  });
+  let selection = [];
+  document.addEventListener('selectionchange', () => {
+    const field = document.activeElement;
+    try { if (field.dataset.keep) selection = [field.selectionStart, field.selectionEnd]; } catch { selection = []; }
+  });
+
+  const restore = () => {
+    const there = new Set();
+    for (const part of document.querySelectorAll('[data-keep]')) {
+      const name = part.dataset.keep;
+      there.add(name);
+      if (kept.has(name)) assign(part, kept.get(name));
+      else if (nameOf.has(part) && nameOf.get(part) !== name) assign(part, asWritten(part));
+      nameOf.set(part, name);
+      if (name === focused && document.activeElement !== part) {
+        part.focus({preventScroll: true});
+        try { part.setSelectionRange(...selection); } catch { /* a field of a kind that has no selection */ }
+      }
+    }
+    for (const name of kept.keys()) if (!there.has(name)) kept.delete(name);
+    if (focused && !there.has(focused)) {
+      focused = '';
+      if (document.activeElement.dataset.keep) document.activeElement.blur();
+    }
+    for (const time of document.querySelectorAll('time[data-at]:empty')) time.textContent = clock(time.dataset.at * 1000);
+    for (const chip of document.querySelectorAll('[data-fill]')) press(chip, filled(chip)?.value === chip.value);
+    watchDialog();
+  };
+  const asWritten = (part) =>
+    part.tagName === 'DETAILS' ? {open: 'unfolded' in part.dataset} : part.type === 'checkbox' ? {checked: part.defaultChecked} :
+      {value: part.tagName === 'SELECT' ? (part.querySelector('[selected]') ?? part[0]).value : part.defaultValue};
+  const assign = (part, state) => {
+    for (const [name, value] of Object.entries(state)) if (part[name] !== value) part[name] = value;
+  };
+  const clock = (at) => {
+    const hour = {hour: '2-digit', minute: '2-digit'}, date = new Date(at);
+    const today = date.toDateString() === new Date().toDateString();
+    return date.toLocaleString(document.documentElement.lang || [], today ? hour : {month: 'short', day: 'numeric', ...hour});
+  };
+  const press = (chip, pressed) => {
+    if (chip.ariaPressed !== String(pressed)) chip.ariaPressed = String(pressed);
+  };
+  const filled = (chip) => chip.closest('[data-form]')?.querySelector(`[name="${chip.dataset.fill}"]`);
+  const fill = (chip) => {
+    const field = filled(chip);
+    field.value = chip.value;
+    field.dispatchEvent(new Event('input', {bubbles: true}));
+    for (const other of chip.parentElement.querySelectorAll('[data-fill]')) press(other, other === chip);
+  };
+
+  // ---- a dialog of the sheet has the page to itself
+
+  let inDialog = false;
+  const watchDialog = () => {
+    const dialog = find('#gl-sheet [role=dialog]');
+    if (!!dialog === inDialog) return;
+    inDialog = !!dialog;
+    for (const part of ['#gl-header', '#gl-main']) find(part).inert = inDialog;
+    if (dialog) dialog.querySelector('[data-first]')?.focus();
+    else [...document.querySelectorAll('button.gl-model')].find((button) => button.offsetParent)?.focus();
+  };
+
+  // ---- files of the workspace
+
+  const addFiles = (address) => {
+    const input = Object.assign(document.createElement('input'), {type: 'file', multiple: true});
+    input.addEventListener('change', async () => {
+      for (const file of input.files) {
+        let answer;
+        try {
+          const sent = await fetch(`${address}?name=${encodeURIComponent(file.name)}`,
+            {method: 'POST', body: file, headers: {'x-glassloop': '1', 'content-type': 'application/octet-stream'}});
+          answer = await sent.json();
+        } catch (error) { answer = {why: error.message}; }
+        if (answer.why) ask({do: 'file_not_added', name: file.name, why: answer.why});
+      }
+    });
+    input.click();
+  };
+  const mention = (path) => {
+    const box = find('#gl-box textarea');
+    const before = box.value && !/\s$/.test(box.value) ? `${box.value} ` : box.value;
+    box.value = `${before}\`${path}\` `;
+    box.dispatchEvent(new Event('input', {bubbles: true}));
+    app.dataset.open = '';
+    box.focus();
+    box.setSelectionRange(9e6, 9e6);
+  };
+
   // ---- keys
 
   document.addEventListener('keydown', (event) => {
     if (event.isComposing) return;
     if (event.key === 'Escape') {
-      const cancel = find('.gl-rename [data-do=rename_cancel], [data-do=compare_close], [data-do=undo_cancel], [data-do=edit_cancel]');
+      const cancel = find('[data-do=models_close]') ?? find('.gl-rename [data-do$=rename_cancel], [data-do=compare_close], [data-do=undo_cancel], [data-do=edit_cancel]');
       if (cancel) cancel.click();
       else if (app.dataset.open) app.dataset.open = '';
       else if (app.dataset.running) find('#gl-stop')?.click();
     }
-    if (event.key === 'Enter' && event.target.closest?.('.gl-rename')) find('.gl-rename [data-do=rename_save]').click();
+    if (event.key === 'Enter' && event.target.closest?.('.gl-rename')) event.target.closest('.gl-rename').querySelector('[data-do$=rename_save]').click();
     if (event.key === 'Enter' && !event.shiftKey && event.target.closest?.('#gl-box')) atBottom = true;
   });
+
+  // Ctrl+Enter while a turn runs: the message enters it. Before gradio sees the key, which would queue it.
+  document.addEventListener('keydown', (event) => {
+    const box = event.target;
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+    if (!box.closest?.('#gl-box') || !app.dataset.running || editing) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    atBottom = true;
+    ask({do: 'steer_send', text: box.value});
+    box.value = '';
+    box.dispatchEvent(new Event('input', {bubbles: true}));
+  }, true);
+
+  // ---- what must be true at the end, beside the message box
+
+  const showMust = (open) => {
+    app.dataset.must = open ? '1' : '';
+    find('#gl-must-toggle').setAttribute('aria-expanded', String(open));
+    find(open ? '#gl-must textarea' : '#gl-box textarea').focus();
+  };
+  document.addEventListener('click', (event) => {
+    if (event.target.closest('#gl-must-toggle')) showMust(!app.dataset.must);
+  });
+  document.addEventListener('input', (event) => {
+    if (event.target.closest?.('#gl-must')) find('#gl-must-toggle').classList.toggle('gl-set', !!event.target.value.trim());
+  });
+  addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.isComposing || !event.target.closest?.('#gl-must')) return;
+    event.stopPropagation();  // Escape would stop the turn otherwise
+    showMust(false);
+  }, true);
 
   // ---- begin when the page's parts are there
 
@@ -180,10 +383,14 @@
     observer.disconnect();
     app = find('#gl-app');
     watchScroll(scroll);
-    new MutationObserver(() => {
-      const field = find('[data-focus]');
-      if (field) { field.removeAttribute('data-focus'); field.focus(); field.select(); }
-    }).observe(find('#gl-list'), {subtree: true, childList: true});
+    for (const panel of ['#gl-list', '#gl-right'])
+      new MutationObserver(() => {
+        const field = find('[data-focus]');
+        if (field) { field.removeAttribute('data-focus'); field.focus(); field.select(); }
+      }).observe(find(panel), {subtree: true, childList: true});
+    for (const panel of ['#gl-dock', '#gl-right', '#gl-sheet'])
+      new MutationObserver(restore).observe(find(panel),
+        {subtree: true, childList: true, attributeFilter: ['open', 'value', 'data-keep', 'aria-pressed']});
     new MutationObserver(readFacts).observe(state, {subtree: true, childList: true, attributes: true});
     readFacts();
   }).observe(body, {subtree: true, childList: true});

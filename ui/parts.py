@@ -16,10 +16,12 @@ from ui.texts import Words, duration
 
 
 class Line:
-    """Something that is said once and never changes."""
+    """Something that is said once and never changes; with a title, folded to it."""
 
-    def __init__(self, text: str, role: str = "assistant") -> None:
+    def __init__(self, text: str, role: str = "assistant", title: str = "") -> None:
         self._shown: Shown = {"role": role, "content": text}
+        if title:
+            self._shown["metadata"] = {"title": title, "status": "done"}
 
     def shown(self) -> Shown:
         return self._shown
@@ -28,8 +30,9 @@ class Line:
 class Asked:
     """A message of the person, and what can be done with it."""
 
-    def __init__(self, words: Words, text: str, turn: int, acts: bool) -> None:
-        self._words, self._text, self._turn, self._acts = words, plain(text), turn, acts
+    def __init__(self, words: Words, text: str, turn: int, acts: bool, attached: str = "") -> None:
+        """`attached`: the files that came with it, as markup."""
+        self._words, self._text, self._turn, self._acts = words, plain(text) + attached, turn, acts
         self._versions: tuple[int, ...] = ()
         self._shown: Shown | None = None
 

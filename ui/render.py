@@ -11,30 +11,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Union
 
 from typing_extensions import assert_never
 
+from agent.attached import own_words
 from agent.branches import Branches
 from agent.events import (
     BranchSelected,
+    BudgetRaised,
+    BudgetSet,
     CallAwaiting,
     CallDecided,
     CallDelta,
     CallFinished,
     CallStarted,
+    Compacted,
+    Delegated,
     File,
+    FinishRequested,
     MessageQueued,
     MessageWithdrawn,
     Nudged,
     OutputDelta,
+    PartialPicture,
+    PlanChanged,
+    PlanItem,
+    Proved,
     ReasoningDelta,
+    Recalled,
     Receipt,
     Replied,
     RequestSent,
     Retrying,
     RuleGranted,
     RuleRevoked,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -43,15 +56,18 @@ from agent.events import (
     Undone,
 )
 from agent.log import Entry
+from agent.messages import UserMessage
 from ui.acts import under_answer
+from ui.meters import amount, compaction, under_turn
 from ui.parts import Asked, Line, Part, Said, Step, title_of
+from ui.pictures import Drawing, drawing_of, under_picture, unfinished
+from ui.previews import attached_files, handed_file
+from ui.proof import card, must_said, plan_line
 from ui.rows import Row, Shown
 from ui.safe_text import plain
-from ui.texts import Words, size
+from ui.sub_agents import SubAgent
+from ui.texts import Words
 from ui.undos import Undos
-
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What the page may show in place. Everything else is a card to download."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +77,14 @@ class Handed:
     id: str
     """`<seq>-<index>`: the entry, and which of its files."""
     file: File
+    drawing: Drawing | None = None
+    """Where it is a picture made from words."""
 
 
 FileLink = Callable[[str, bool], str]
 """The address of a handed-over file by its id; True for the one that shows an image in place."""
 
-_CallEvent = Union[CallStarted, OutputDelta, CallFinished, CallAwaiting, CallDecided]
+_CallEvent = Union[CallStarted, OutputDelta, PartialPicture, CallFinished, CallAwaiting, CallDecided]
 _TurnEvent = Union[StepStarted, Retrying, Replied, Nudged, TurnResumed, TurnEnded]
 
 
@@ -78,7 +96,13 @@ class _Turn:
         self.parts: list[Part] = []
         self.step = Step(words, self.parts)
         self.rows: dict[str, Row] = {}
+        self.partials: dict[str, Line] = {}
+        """Pictures on their way, by the call that draws them."""
+        self.plan: tuple[PlanItem, ...] = ()
+        self.folded_plan: Line | None = None
         self.open = is_open
+        self.foot: Line | None = None
+        """Under its last word; it goes when the turn goes on."""
 
     @property
     def silent(self) -> bool:
@@ -128,22 +152,37 @@ class View:
         match event:
             case TextDelta() | ReasoningDelta() | CallDelta():
                 self._turn.step.add(event, entry.at)
-            case CallStarted() | OutputDelta() | CallFinished() | CallAwaiting() | CallDecided():
+            case CallStarted() | OutputDelta() | PartialPicture() | CallFinished() | CallAwaiting() | CallDecided():
                 self._call(event, entry)
             case Undone():
                 self._undo(event)
             case StepStarted() | Retrying() | Replied() | Nudged() | TurnResumed() | TurnEnded():
                 self._proceed(event, entry.at)
             case TurnStarted() | BranchSelected():
-                self._go_to(event)
+                self._go_to(event, entry.seq)
+            case Steered():
+                self._steer(event, entry.seq)
+            case Recalled():
+                self._remind(event)
             case RequestSent():
                 self._requests += 1
+            case Delegated():
+                self._look_inside(event, entry)
+            case PlanChanged():
+                self._turn.plan = event.items
+            case Proved():
+                self._fold_plan()
+                self._turn.parts.append(card(self._words, event))
             case MessageQueued() | MessageWithdrawn() | RuleGranted() | RuleRevoked():
                 pass  # the queue and the rules are drawn from the session's state
+            case BudgetRaised() | FinishRequested() | Compacted():
+                self._spend(event)
+            case BudgetSet():
+                pass  # the panel draws the limits
             case _:
                 assert_never(event)
 
-    def _go_to(self, event: TurnStarted | BranchSelected) -> None:
+    def _go_to(self, event: TurnStarted | BranchSelected, seq: int) -> None:
         """A turn becomes the latest: a new one, or the last one of another branch."""
         grows = isinstance(event, TurnStarted) and event.parent == self._branches.leaf
         before = self._turn
@@ -156,7 +195,7 @@ class View:
             self._turn = _Turn(self._words)
             self._turn.open = False
         if isinstance(event, TurnStarted):
-            self._ask(event)
+            self._ask(event, seq)
         elif landing := self._undos.landing():
             self._turn.parts.append(landing)
         if grows and before.parts:
@@ -179,13 +218,35 @@ class View:
             if asked := self._turns[number].asked:
                 asked.stand_with(tuple(versions[self._branches.parents[number]]))
 
-    def _ask(self, event: TurnStarted) -> None:
+    def _ask(self, event: TurnStarted, seq: int) -> None:
         if event.message.source == "person":
-            self._turn.asked = Asked(self._words, event.message.text, event.turn, self._acts)
+            message = event.message
+            text = own_words(message.text) if message.files else message.text
+            beside = self._attached(message, seq) + must_said(self._words, message.expects)
+            self._turn.asked = Asked(self._words, text, event.turn, self._acts, beside)
             self._turn.asked.stand_with(tuple(self._branches.siblings(event.turn)))
             self._turn.parts.append(self._turn.asked)
         else:
             self._say_quietly(self._words["resumed"])
+
+    def _steer(self, event: Steered, seq: int) -> None:
+        """The person has said something in the middle."""
+        tag = f'<span class="gl-steered">{plain(self._words["steered"])}</span>'
+        message = event.message
+        text = own_words(message.text) if message.files else message.text
+        self._turn.parts.append(Line(plain(text) + self._attached(message, seq) + tag, "user"))
+
+    def _remind(self, event: Recalled) -> None:
+        """What the model was reminded of, folded."""
+        count = len(event.memories)
+        words = self._words["recalled_one" if count == 1 else "recalled"].format(count=count)
+        told = Said(title_of("thought", words))
+        told.settle("\n".join(f"- {memory.text}" for memory in event.memories))
+        self._turn.parts.append(told)
+
+    def _attached(self, message: UserMessage, seq: int) -> str:
+        """The files that came with a message of the log's entry `seq`."""
+        return attached_files(self._words, message, lambda index: self._file_link(f"{seq}-{index}", False))
 
     def _undo(self, event: Undone) -> None:
         if gone := self._undos.add(event):
@@ -210,6 +271,8 @@ class View:
                 self._tell(event)
             case TurnResumed():
                 turn.open = True
+                self._unfold_plan()
+                turn.parts[:] = [part for part in turn.parts if part is not turn.foot]
             case TurnEnded():
                 turn.open = False
                 turn.step.drop(text_too=False)
@@ -226,15 +289,26 @@ class View:
                 row.start(entry.at, by_rule=bool(event.rules))
             case OutputDelta():
                 row.emit(event.text)
+            case PartialPicture():
+                self._show_partial(event, entry.seq)
             case CallAwaiting():
                 row.ask(event.why)
             case CallDecided():
                 row.decide(event.allowed, event.arguments)
             case CallFinished():
-                row.finish(event, entry.at)
-                self._hand_over(event.files, entry.seq)
+                row.finish(event, entry.at, entry.seq)
+                self._drop_partial(event.call_id)
+                self._hand_over(event, entry.seq)
             case _:
                 assert_never(event)
+
+    def _look_inside(self, event: Delegated, entry: Entry) -> None:
+        if isinstance(event.event, RequestSent):
+            self._requests += 1
+        if row := self._turn.rows.get(event.call_id):
+            inside = row.inside or SubAgent(self._words)
+            inside.add(event.event, entry.at, entry.seq, self._requests)
+            row.look_inside(inside)
 
     def _tell(self, event: Nudged) -> None:
         """What the model was told; a long list is folded."""
@@ -252,17 +326,63 @@ class View:
         note = f'<span class="gl-quiet">{plain(text)}</span>'
         self._turn.parts.append(Line(f"{note}\n\n{_small(more)}" if more else note))
 
-    def _hand_over(self, files: tuple[File, ...], seq: int) -> None:
-        for index, file in enumerate(files):
-            handed = Handed(f"{seq}-{index}", file)
+    def _show_partial(self, event: PartialPicture, seq: int) -> None:
+        """A picture on its way, in the place of the one before."""
+        self._drop_partial(event.call_id)
+        line = Line(unfinished(event.file, partial(self._file_link, f"{seq}-0")))
+        self._turn.partials[event.call_id] = line
+        self._turn.parts.append(line)
+
+    def _drop_partial(self, call_id: str) -> None:
+        if line := self._turn.partials.pop(call_id, None):
+            self._turn.parts.remove(line)
+
+    def _hand_over(self, event: CallFinished, seq: int) -> None:
+        for index, file in enumerate(event.files):
+            handed = Handed(f"{seq}-{index}", file, drawing_of(event.details, index))
             self.files.append(handed)
-            self._turn.parts.append(Line(_card(self._words, handed, self._file_link)))
+            link = partial(self._file_link, handed.id)
+            preview = event.details.get("preview") if index == 0 else None
+            shown = handed_file(self._words, file, link, preview)
+            if handed.drawing:
+                shown += under_picture(self._words, handed.id, handed.drawing, self._acts)
+            self._turn.parts.append(Line(shown))
+
+    def _fold_plan(self) -> None:
+        """The plan as it is when the turn ends. While the turn runs it is pinned above the message box."""
+        if self._turn.plan and self._turn.folded_plan is None:
+            self._turn.folded_plan = plan_line(self._words, self._turn.plan)
+            self._turn.parts.append(self._turn.folded_plan)
+
+    def _unfold_plan(self) -> None:
+        if self._turn.folded_plan is not None:
+            self._turn.parts.remove(self._turn.folded_plan)
+            self._turn.folded_plan = None
 
     def _end(self, event: TurnEnded) -> None:
+        if event.reason != "awaiting_approval":
+            self._fold_plan()
         if event.reason not in ("answered", "awaiting_approval"):
             self._say_how(event)
-        if self._acts and event.reason != "awaiting_approval":
-            self._turn.parts.append(Line(under_answer(self._words, event.turn)))
+        if event.reason == "awaiting_approval":
+            return
+        spent = under_turn(self._words, event.meter) if event.meter else ""
+        if foot := spent + (under_answer(self._words, event.turn) if self._acts else ""):
+            self._turn.foot = Line(foot)
+            self._turn.parts.append(self._turn.foot)
+
+    def _spend(self, event: BudgetRaised | FinishRequested | Compacted) -> None:
+        """Room was made in the context, or a turn that had used something up goes on."""
+        if isinstance(event, Compacted):
+            title, more = compaction(self._words, event)
+            told = Said(title_of("thought", title))
+            told.settle(more)
+            self._turn.parts.append(told)
+        elif isinstance(event, FinishRequested):
+            self._say_quietly(self._words["budget_finishing"])
+        else:
+            kind, by = self._words[f"budget_{event.kind}"], amount(self._words, event.kind, event.by, "")
+            self._say_quietly(self._words["budget_raised"].format(by=by, kind=kind))
 
     def _say_how(self, event: TurnEnded) -> None:
         """A turn that did not end with an answer says so."""
@@ -301,24 +421,3 @@ def _retrying(words: Words, event: Retrying) -> str:
     if event.seconds < 0.05:
         return words["retry_now"].format(reason=reason)
     return words["retry_in"].format(reason=reason, seconds=f"{max(event.seconds, 1):.0f}")
-
-
-def _card(words: Words, handed: Handed, link: FileLink) -> str:
-    """A handed-over file: an image in place, anything else as a card; of a recording, its name and size."""
-    name, address = plain(handed.file.name), link(handed.id, False)
-    if not handed.file.path:
-        return (
-            f'<span class="gl-file"><span class="gl-file-name">{name}</span>'
-            f'<span class="gl-file-size">{size(handed.file.size)}</span></span>'
-        )
-    facts = f"{size(handed.file.size)} · {plain(words['download'])}"
-    if handed.file.mime in IMAGE_TYPES:
-        shown = link(handed.id, True)
-        return (  # the chat component spoils an address that follows `src="/file`, so this one stands in single quotes
-            f"<a class='gl-image' href='{shown}' target='_blank' rel='noopener'><img src='{shown}' alt='{name}'></a>"
-            f'<a class="gl-save" href="{address}" download="{name}">{name} · {facts}</a>'
-        )
-    return (
-        f'<a class="gl-file" href="{address}" download="{name}"><span class="gl-file-name">{name}</span>'
-        f'<span class="gl-file-size">{facts}</span></a>'
-    )

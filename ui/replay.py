@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -45,7 +46,7 @@ class Replay:
         if not entries:
             raise Refused("there is nothing in this recording")
         self.entries = entries
-        self.log = EventLog(sink=sink, clock=lambda: self.entries[len(self.log)].at)
+        self.log = EventLog(sink=sink, clock=lambda: self.entries[min(len(self.log), len(self.entries) - 1)].at)
         self._speed = speed
         self._task: asyncio.Task[None] | None = None
 
@@ -130,16 +131,23 @@ class ReplaySession(Session):
     """
 
     def __init__(
-        self, entries: Sequence[Entry], replay_of: str, owner: str = "", outbox: Path = Path(os.devnull)
+        self,
+        entries: Sequence[Entry],
+        replay_of: str,
+        owner: str = "",
+        outbox: Path = Path(os.devnull),
+        source: str = "",
     ) -> None:
         """`replay_of` names the recording for the person. `outbox` is where its handed-over files are, if anywhere.
+        `source` begins its id: who knows where the entries came from can find them again.
 
         Raises Refused where there is nothing to replay.
         """
-        self.replay = Replay(entries, sink=lambda entry: self._fold(entry.event))
-        self.replay_of = replay_of
+        self.replay = Replay(entries, sink=self._take)
+        self.replay_of, self._source = replay_of, source
         workspace = Path(os.devnull)  # holds no files, and can hold none
-        super().__init__(Agent(RecordedModel(entries), Toolbox([])), workspace, outbox, owner, self.replay.log)
+        agent, id = Agent(RecordedModel(entries), Toolbox([])), source + secrets.token_urlsafe(16)
+        super().__init__(agent, workspace, outbox, owner, self.replay.log, id)
         self.replay.step()
 
     @property
@@ -162,7 +170,7 @@ class ReplaySession(Session):
 
     def again(self) -> ReplaySession:
         """The same from the start."""
-        return ReplaySession(self.replay.entries, self.replay_of, self.owner, self.outbox)
+        return ReplaySession(self.replay.entries, self.replay_of, self.owner, self.outbox, self._source)
 
     async def close(self) -> None:
         self.replay.pause()
@@ -180,4 +188,5 @@ class ReplaySession(Session):
         raise Refused(IS_RECORDING)
 
     send = withdraw = decide = decide_all = revoke = edit = retry = select = resume = _refuse
+    steer = raise_budget = finish = give_up = set_budget = _refuse
     stop = undo = undo_preview = diff = _refuse_later

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.errors import Refused
 from agent.sessions import Sessions
+from agent.store.store import NO_SESSION
 from ui import recordings
 from ui.history import Action
 from ui.markup import button
@@ -37,16 +38,10 @@ class Replaying:
     # ------------------------------------------------------------------ actions
 
     async def _open_recording(self, visit: Visit, data: dict[str, Any]) -> None:
-        """One that came with the app."""
-        imported = await asyncio.to_thread(recordings.load, str(data.get("value", "")), self._folder)
-        title = imported.title or str(data.get("value", ""))
-        self._show(visit, ReplaySession(imported.entries, title, visit.owner))
+        self._show(visit, await self._recording(visit.owner, str(data.get("value", ""))))
 
     async def _open_session(self, visit: Visit, data: dict[str, Any]) -> None:
-        """One of the owner's own, as far as it has come. Its handed-over files can be had from the replay, too."""
-        session = await self._sessions.open(visit.owner, str(data.get("id", "")))
-        entries = tuple(session.log.since(0))
-        self._show(visit, ReplaySession(entries, session.title, visit.owner, session.outbox))
+        self._show(visit, await self._of_session(visit.owner, str(data.get("id", ""))))
 
     async def _control(self, visit: Visit, data: dict[str, Any]) -> None:
         session = visit.session
@@ -64,6 +59,32 @@ class Replaying:
     def _show(self, visit: Visit, session: ReplaySession) -> None:
         self._sessions.add(session)
         visit.show(session)
+
+    # ------------------------------------------------------------------ where replays come from
+
+    async def reopen(self, owner: str, replay_id: str) -> ReplaySession:
+        """A replay that has left memory, by the id that it had: from the start, under an id of its own.
+
+        Raises Refused for an id that is none, and where what it was of is not the owner's, or gone.
+        """
+        kind, _, rest = replay_id.partition(_MARK)
+        name, _, _ = rest.partition(_MARK)
+        if kind not in (_RECORDING, _SESSION) or not name:
+            raise Refused(NO_SESSION)
+        replay = await (self._recording if kind == _RECORDING else self._of_session)(owner, name)
+        self._sessions.add(replay)
+        return replay
+
+    async def _recording(self, owner: str, name: str) -> ReplaySession:
+        """One that came with the app."""
+        imported = await asyncio.to_thread(recordings.load, name, self._folder)
+        return ReplaySession(imported.entries, imported.title or name, owner, source=_source(_RECORDING, name))
+
+    async def _of_session(self, owner: str, session_id: str) -> ReplaySession:
+        """One of the owner's own, as far as it has come. Its handed-over files can be had from the replay, too."""
+        session = await self._sessions.open(owner, session_id)
+        entries = tuple(session.log.since(0))
+        return ReplaySession(entries, session.title, owner, session.outbox, _source(_SESSION, session_id))
 
     # ------------------------------------------------------------------ markup
 
@@ -99,6 +120,14 @@ class Replaying:
             f'<div class="gl-answer">{buttons}{button(words["replay_leave"], kind="gl-flat gl-word", do="new")}</div>'
             f"</section>"
         )
+
+
+_RECORDING, _SESSION, _MARK = "recording", "session", "~"
+"""A replay's id is what it is of, with marks between: its address outlives it. No other id has such a mark."""
+
+
+def _source(kind: str, name: str) -> str:
+    return f"{kind}{_MARK}{name}{_MARK}"
 
 
 def _faster(replay: Replay) -> None:

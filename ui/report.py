@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from agent.errors import Refused
-from agent.events import CallFinished, File, Usage
+from agent.events import CallFinished, Delegated, File, Usage
 from agent.exchange import carrier, export_lines
 from agent.log import Entry, load_entry
 from ui.markup import LOGO
@@ -25,7 +25,7 @@ from ui.report_markup import clean, text
 from ui.report_texts import REPORT_TEXTS
 from ui.report_turns import TurnMarkup
 from ui.texts import TEXTS, Language, duration
-from ui.timeline import Timeline, Turn
+from ui.timeline import Timeline, Turn, every_step
 
 _STYLE = Path(__file__).parent / "report.css"
 
@@ -46,7 +46,8 @@ def render_report(
     if not entries:
         raise Refused("there is nothing to report yet")
     lines = list(export_lines(clean(title), entries, scrub))
-    files = {e.seq: e.event for e in entries if isinstance(e.event, CallFinished)}
+    told = ((e.seq, e.event.event if isinstance(e.event, Delegated) else e.event) for e in entries)
+    files = {seq: event for seq, event in told if isinstance(event, CallFinished)}
 
     def picture(seq: int, index: int, for_model: bool) -> str:
         finished = files[seq]
@@ -99,13 +100,13 @@ def _header(title: str, language: Language, turns: Sequence[Turn], markup: TurnM
 
 def _models(turns: Sequence[Turn]) -> list[str]:
     """The names of all models that replied, each once."""
-    steps = [step for turn in turns for step in turn.steps]
+    steps = every_step(turns)
     names = ((s.reply.model if s.reply else "") or (s.requests[-1].model if s.requests else "") for s in steps)
     return [name for name in dict.fromkeys(names) if name]
 
 
 def _total_usage(turns: Sequence[Turn]) -> Usage | None:
-    used = [step.reply.usage for turn in turns for step in turn.steps if step.reply and step.reply.usage]
+    used = [step.reply.usage for step in every_step(turns) if step.reply and step.reply.usage]
     if not used:
         return None
     return Usage(

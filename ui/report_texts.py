@@ -66,7 +66,7 @@ REPORT_TEXTS: Mapping[Language, Mapping[str, str]] = {
         "lasted": "用时",
         "models": "模型",
         "counts": "内容",
-        "tokens": "令牌数",
+        "tokens": "token 数",
         "count_turns": "{count} 轮",
         "count_turns_one": "1 轮",
         "count_steps": "{count} 步",

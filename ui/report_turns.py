@@ -9,7 +9,22 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from agent.events import File, Nudged, RequestSent, TurnEnded, TurnResumed, Undone, Usage
+from agent.events import (
+    BudgetRaised,
+    Compacted,
+    File,
+    FinishRequested,
+    Nudged,
+    Recalled,
+    RequestSent,
+    Steered,
+    TurnEnded,
+    TurnResumed,
+    Undone,
+    Usage,
+)
+from ui.meters import amount, compaction, line
+from ui.proof import headline, plan_lines, proof_lines
 from ui.render import receipt_line
 from ui.report_markup import Span, bar, diff, folded, markdown, note, one_line, pre, text
 from ui.report_texts import REPORT_TEXTS
@@ -45,11 +60,16 @@ class TurnMarkup:
                 "" if turn.grows else note(text(self._branch(turn))),
                 self._bar(turn),
                 spoken,
-                *(self._step(part) if isinstance(part, Step) else self._note(part) for part in turn.parts),
+                self._parts(turn),
+                self._plan(turn),
+                self._proof(turn),
                 self._end(turn.ended),
                 "</section>",
             ]
         )
+
+    def _parts(self, turn: Turn) -> str:
+        return "".join(self._step(part) if isinstance(part, Step) else self._note(part) for part in turn.parts)
 
     # ------------------------------------------------------------------ around the steps
 
@@ -60,6 +80,8 @@ class TurnMarkup:
             facts.append(self.counted("count_calls", calls))
         if turn.ended_at is not None:
             facts.append(duration(self._words, max(0.0, turn.ended_at - turn.at)))
+        if turn.ended and turn.ended.meter and (spent := line(self._words, turn.ended.meter)):
+            facts.append(spent)
         return self._words["comma"].join(facts)
 
     def counted(self, key: str, count: int) -> str:
@@ -82,10 +104,37 @@ class TurnMarkup:
         if isinstance(event, Nudged):
             said = self._words.get(f"nudge_{event.code}", self._words["nudge"])
             return note(f"{text(said)} {text(event.text)}")
+        if isinstance(event, Steered):
+            return f'<div class="mine">{text(event.message.text)}</div>'
+        if isinstance(event, Recalled):
+            told = "".join(f"<li>{text(memory.text)}</li>" for memory in event.memories)
+            said = self._words["recalled_one" if len(event.memories) == 1 else "recalled"]
+            return folded(text(said.format(count=len(event.memories))), f"<ul>{told}</ul>", "quiet")
+        if isinstance(event, Compacted):
+            said, more = compaction(self._words, event)
+            return folded(text(said), pre(more, self._says["cut"]), "quiet")
+        if isinstance(event, BudgetRaised):
+            by, kind = amount(self._words, event.kind, event.by, ""), self._words[f"budget_{event.kind}"]
+            return note(text(self._words["budget_raised"].format(by=by, kind=kind)))
+        if isinstance(event, FinishRequested):
+            return note(text(self._words["budget_finishing"]))
         if isinstance(event, Undone):
             return note(f"{text(self._words['undone'])} {text(', '.join(_paths(event.details)))}")
         assert isinstance(event, TurnResumed)
         return note(text(self._words["resumed"]))
+
+    def _plan(self, turn: Turn) -> str:
+        if not turn.plan:
+            return ""
+        first, *items = plan_lines(self._words, turn.plan)
+        return folded(text(first), pre("\n".join(item.strip() for item in items), self._says["cut"]))
+
+    def _proof(self, turn: Turn) -> str:
+        if turn.proved is None:
+            return ""
+        lines = [line.strip() for line in proof_lines(self._words, turn.proved)]
+        kind = "proof" if turn.proved.verdict == "verified" else "proof warn"
+        return folded(text(headline(self._words, turn.proved)), pre("\n".join(lines), self._says["cut"]), kind)
 
     def _end(self, ended: TurnEnded | None) -> str:
         if ended is None:
@@ -184,6 +233,9 @@ class TurnMarkup:
             yield note(text(call.call.fault))
         yield f"<h4>{text(self._words['arguments'])}</h4>{pre(pretty(call.call.arguments)[0], cut)}"
         yield from self._approval(call)
+        if call.inside:
+            told = "".join(self._parts(turn) + self._end(turn.ended) for turn in call.inside.turns)
+            yield f'<h4>{text(self._words["sub_agent_did"])}</h4><div class="inside">{told}</div>'
         if call.finished is None:
             return
         details = call.finished.details

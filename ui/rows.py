@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.events import CallFinished
 from agent.messages import ToolCall
@@ -19,6 +19,9 @@ from agent.undo import changed_files
 from ui.acts import link
 from ui.safe_text import fence, one_line, plain
 from ui.texts import Words, duration, size
+
+if TYPE_CHECKING:
+    from ui.sub_agents import SubAgent
 
 Shown = dict[str, Any]
 """A message as the chat component takes it."""
@@ -53,10 +56,16 @@ class Row:
     """May the person do something with it here?"""
     undone_by: str = ""
     """The undo that took its changes to files back."""
+    files_undone_by: dict[str, str] = field(default_factory=dict)
+    """The same of single files, by path."""
     started: float | None = None
     seconds: float | None = None
     result: CallFinished | None = None
+    seq: int = -1
+    """The entry that brought the result: what was found there leads to this row."""
     output: str = ""
+    inside: SubAgent | None = None
+    """Who works inside the call."""
     _pieces: list[str] = field(default_factory=list)
     _shown: Shown | None = None
 
@@ -92,8 +101,13 @@ class Row:
         self._pieces.append(text)
         self._shown = None
 
-    def finish(self, result: CallFinished, at: float) -> None:
-        self.result = result
+    def look_inside(self, inside: SubAgent) -> None:
+        """The sub-agent has done something."""
+        self.inside = inside
+        self._shown = None
+
+    def finish(self, result: CallFinished, at: float, seq: int) -> None:
+        self.result, self.seq = result, seq
         self._pieces.clear()
         self.output = ""
         if self.started is not None:
@@ -103,11 +117,16 @@ class Row:
     @property
     def has_changes(self) -> bool:
         """It changed files, and there are checkpoints of it."""
-        return self.result is not None and "checkpoint" in self.result.details
+        inside = self.inside is not None and self.inside.has_changes
+        return self.result is not None and (inside or "checkpoint" in self.result.details)
 
-    def undo(self, undo_id: str) -> None:
-        """What it changed is not there any more, by this undo; empty: it is there again."""
-        self.undone_by = undo_id
+    def undo(self, undo_id: str, paths: Sequence[str] | None = None) -> None:
+        """What it changed, or only `paths` of it, is not there any more by this undo, or is there again."""
+        if paths is None:
+            self.undone_by = "" if self.undone_by else undo_id
+        for path in paths or ():
+            if self.files_undone_by.pop(path, None) is None:
+                self.files_undone_by[path] = undo_id
         self._shown = None
 
     def shown(self) -> Shown:
@@ -117,7 +136,7 @@ class Row:
             self._shown = {
                 "role": "assistant",
                 "content": self._body(),
-                "metadata": {"title": self._title(), "status": "done"},
+                "metadata": {"title": self.title(), "status": "done"},
             }
         return self._shown
 
@@ -134,10 +153,17 @@ class Row:
 
     # ------------------------------------------------------------------ the folded line
 
-    def _title(self) -> str:
+    def brief(self) -> str:
+        """The call in a few words, as text."""
+        return f"{one_line(self.name, 60)} {glimpse(self.arguments)}".strip()
+
+    def title(self) -> str:
+        """The line, as markup."""
         state, seen = self.words[f"state_{self.state}"], glimpse(self.arguments)
+        if self.inside is not None and self.result is None:
+            seen = self.inside.line() or seen  # where it stands tells more than its task
         parts = [
-            f'<span class="gl-mark gl-{self.state}"></span>',
+            f'<span class="gl-mark gl-{self.state}{f" gl-at-{self.seq}" if self.result else ""}"></span>',
             f'<span class="gl-name">{plain(one_line(self.name, 60)) or "…"}</span>',
             f'<span class="gl-glimpse">{plain(seen)}</span>',
             f'<span class="gl-state gl-{self.state}">{plain(state)}</span>',
@@ -148,6 +174,8 @@ class Row:
             facts.append(self.words["repaired_short"])
         if self.undone_by:
             facts.insert(0, self.words["undone_short"])
+        elif self.files_undone_by:
+            facts.insert(0, self.words["undone_some"].format(count=len(self.files_undone_by)))
         if self.changed:
             facts.append(self.words["changed_short"])
         if self.by_rule:
@@ -167,6 +195,8 @@ class Row:
         if self.why and self.state == "waiting":
             blocks.append(plain(self.words["asks_because"].format(why=self.why)))
         blocks.append(self._block("arguments", *pretty(self.arguments)))
+        if self.inside is not None and (block := self.inside.block()):
+            blocks.append(block)
         if self.state == "running" and self.output:
             blocks.append(self._block("output", self.output, "text"))
         if self.result is not None:
@@ -234,9 +264,9 @@ def line_counts(words: Words, fact: Mapping[str, Any]) -> str:
     return f"{word} +{added}" if fact.get("change") == "added" and isinstance(added, int) else word
 
 
-_COUNTS = ("lines", "entries", "matches", "replaced")
+_COUNTS = ("lines", "entries", "matches", "replaced", "steps")
 _SIZES = ("bytes", "size")
-_VALUES = ("path", "value", "time")
+_VALUES = ("path", "value", "time", "pages")
 _FLAGS = ("truncated", "killed")
 
 

@@ -9,20 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.events import RequestSent
+from agent.events import Delegated, Event, RequestSent
 
 
 class SentRequests:
-    """All requests so far, numbered from 1."""
+    """All requests so far, numbered from 1, those of sub-agents among them: each adds to its own sender's last."""
 
     def __init__(self) -> None:
         self._sent: list[RequestSent] = []
+        self._of: list[str] = []  # the call that runs the sender, where it is a sub-agent
 
     def __len__(self) -> int:
         return len(self._sent)
 
-    def add(self, event: RequestSent) -> None:
-        self._sent.append(event)
+    def add(self, event: Event) -> None:
+        """Fold the session's next event."""
+        call_id, inner = (event.call_id, event.event) if isinstance(event, Delegated) else ("", event)
+        if isinstance(inner, RequestSent):
+            self._sent.append(inner)
+            self._of.append(call_id)
+
+    def call_of(self, number: int) -> str:
+        """The call whose sub-agent sent this request; empty for the agent itself. Raises IndexError as above."""
+        self[number]
+        return self._of[number - 1]
 
     def __getitem__(self, number: int) -> RequestSent:
         """Raises IndexError for a number that was not sent."""
@@ -34,8 +44,9 @@ class SentRequests:
         """All messages of request `number`, in order. Raises IndexError for one that was not sent."""
         wanted = self[number].kept
         later = list(self[number].messages)
-        for earlier in reversed(self._sent[: number - 1]):  # each holds the end of what is still missing
-            if wanted > earlier.kept:
+        for at in range(number - 2, -1, -1):  # each of the same sender holds the end of what is still missing
+            earlier = self._sent[at]
+            if self._of[at] == self._of[number - 1] and wanted > earlier.kept:
                 later[:0] = earlier.messages[: wanted - earlier.kept]
                 wanted = earlier.kept
         return later

@@ -14,16 +14,15 @@ from ui.markup import button, icon, none_yet
 from ui.render import Handed
 from ui.sent_requests import SentRequests
 from ui.texts import Words, size
-from ui.workspace_list import Found
 
-TABS = ("files", "changes", "context")
+TABS = ("files", "changes", "context", "approvals", "memory")
 
 MAX_SHOWN_CHARS = 60_000
 """Of one text in the context panel: a browser gets slow on more."""
 
 
-def right(words: Words, tab: str, content: str) -> str:
-    """The panel with its tabs, one of them open."""
+def right(words: Words, tab: str, content: str, above: str = "") -> str:
+    """The panel with its tabs, one of them open; `above`: what is shown whichever is."""
     tabs = "".join(
         f'<button role="tab" class="gl-tab" data-do="tab" data-value="{name}" '
         f'aria-selected="{"true" if name == tab else "false"}">{escape(words[name])}</button>'
@@ -31,31 +30,21 @@ def right(words: Words, tab: str, content: str) -> str:
     )
     return (
         f'<div class="gl-tabs" role="tablist">{tabs}<span class="gl-space"></span>'
-        f"{button(words['close'], icon_name='close', sheet='')}</div>"
+        f"{button(words['close'], icon_name='close', sheet='')}</div>{above}"
         f'<div class="gl-panel" role="tabpanel">{content}</div>'
     )
 
 
-def files(words: Words, handed: Sequence[tuple[Handed, str]], workspace: Sequence[Found], more: int) -> str:
-    """Handed-over files with their addresses, the newest first, and what lies in the workspace."""
+def files(words: Words, handed: Sequence[tuple[Handed, str]], workspace: str, pictures: str) -> str:
+    """The workspace and the pictures as their modules draw them, and handed-over files with their addresses, the newest
+    first."""
     cards = "".join(
         f'<a class="gl-file" href="{escape(address)}" download="{escape(item.file.name)}">{icon("file")}'
         f'<span class="gl-file-name">{escape(item.file.name)}</span>'
         f'<span class="gl-file-size">{size(item.file.size)}</span></a>'
         for item, address in reversed(handed)
     )
-    tree = "".join(
-        f'<li style="--depth:{found.depth}">{icon("folder" if found.is_folder else "file")}'
-        f'<span class="gl-file-name">{escape(found.name)}</span>'
-        f'<span class="gl-file-size">{"" if found.is_folder else size(found.size)}</span></li>'
-        for found in workspace
-    )
-    rest = none_yet(words["workspace_more"].format(count=more)) if more else ""
-    listed = f'<ul class="gl-tree">{tree}</ul>{rest}' if tree else none_yet(words["workspace_empty"])
-    return (
-        f"<h2>{escape(words['files_handed'])}</h2>{cards or none_yet(words['files_none'])}"
-        f"<h2>{escape(words['workspace'])}</h2>{listed}"
-    )
+    return f"{workspace}{pictures}<h2>{escape(words['files_handed'])}</h2>{cards or none_yet(words['files_none'])}"
 
 
 def context(words: Words, requests: SentRequests, number: int | None) -> str:
@@ -73,10 +62,11 @@ def context(words: Words, requests: SentRequests, number: int | None) -> str:
             words["context_tools_one" if tools == 1 else "context_tools"].format(count=tools),
         ]
     )
+    whose = f'<p class="gl-sub-note">{escape(words["context_sub_agent"])}</p>' if requests.call_of(number) else ""
     body = "".join(_message(words, message, index >= sent.kept) for index, message in enumerate(messages))
     raw = json.dumps({**sent.body, "messages": messages}, ensure_ascii=False, indent=2)
     return (
-        f'{_turner(words, number, total)}<p class="gl-small">{escape(facts)}</p>{body}'
+        f'{_turner(words, number, total)}{whose}<p class="gl-small">{escape(facts)}</p>{body}'
         f'<details class="gl-message"><summary>{escape(words["context_raw"])}</summary>{_pre(raw)}</details>'
     )
 

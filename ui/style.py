@@ -1,6 +1,6 @@
 """How the page looks: gradio's theme and our style sheet, light and dark, with the fonts the machine has.
 
-The colours are defined once, at the top of `style.css`; the theme takes them from there.
+The colours are defined once, in `styles/colours.css`; the theme takes them from there.
 """
 
 from __future__ import annotations
@@ -10,10 +10,35 @@ from typing import Any
 
 import gradio as gr
 
+_SHEETS = (
+    "colours",
+    "frame",
+    "conversations",
+    "chat",
+    "steps",
+    "delegation",
+    "files",
+    "replays",
+    "dock",
+    "attaching",
+    "approvals",
+    "compare",
+    "connecting",
+    "panel",
+    "memory",
+    "browser",
+    "pictures",
+    "meter",
+    "proof",
+    "small",
+)
+"""In the order in which they count: what a small window changes comes last."""
+
 
 def style_sheet() -> str:
     """The page's styles, for the page's head: gradio's own `css=` would rewrite every selector."""
-    return f"<style>\n{(Path(__file__).parent / 'style.css').read_text(encoding='utf-8')}</style>"
+    sheets = (Path(__file__).parent / "styles" / f"{name}.css" for name in _SHEETS)
+    return "<style>\n" + "".join(sheet.read_text(encoding="utf-8") for sheet in sheets) + "</style>"
 
 
 _TEXT = ("system-ui", "-apple-system", "Segoe UI", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif")

@@ -10,28 +10,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from typing_extensions import assert_never
 
 from agent.events import (
     BranchSelected,
+    BudgetRaised,
+    BudgetSet,
     CallAwaiting,
     CallDecided,
     CallDelta,
     CallFinished,
     CallStarted,
+    Compacted,
+    Delegated,
+    FinishRequested,
     MessageQueued,
     MessageWithdrawn,
     Nudged,
     OutputDelta,
+    PartialPicture,
+    PlanChanged,
+    Proved,
     ReasoningDelta,
+    Recalled,
+    Receipt,
     Replied,
     RequestSent,
     Retrying,
     RuleGranted,
     RuleRevoked,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -41,7 +52,10 @@ from agent.events import (
 )
 from agent.log import Entry
 from agent.messages import ToolCall
+from ui import meters
 from ui.cli_texts import CliTexts
+from ui.meters import compaction
+from ui.proof import headline, plan_lines, proof_lines
 
 ROW_CHARS = 100
 
@@ -70,6 +84,7 @@ class Terminal:
         self._calls: dict[str, ToolCall] = {}
         self._started: dict[str, float] = {}
         self._half_lines: dict[str, str] = {}
+        self._inner: dict[str, Terminal] = {}  # of the sub-agents, by the call that runs each
         self._said = ""  # of this step
         self._thinking = False
 
@@ -95,28 +110,49 @@ class Terminal:
                 yield from self._output(call_id, text)
             case CallFinished() as finished:
                 yield from self._finished(finished, entry.at)
+            case Delegated(call_id, inner):
+                yield from self._inside(call_id, replace(entry, event=inner))
             case CallAwaiting(call_id, _, why):
                 yield self._row(f"? {one_line(describe(self._calls[call_id]))}  {one_line(why)}".rstrip(), "ask")
-            case Nudged(_, text):
-                yield self._row(self._texts.note.format(text=one_line(text)))
+            case Steered() | Recalled() | Nudged() | Compacted() as told:
+                yield self._told(told)
             case TurnEnded() as ended:
                 yield from self._ended(ended)
             case StepStarted():
                 self._said, self._thinking = "", False
-            case TurnStarted() | RequestSent() | CallDelta() | CallDecided():
-                pass
             case (
-                MessageQueued()
+                TurnStarted()
+                | RequestSent()
+                | CallDelta()
+                | PartialPicture()
+                | CallDecided()
+                | MessageQueued()
                 | MessageWithdrawn()
                 | BranchSelected()
                 | RuleGranted()
                 | RuleRevoked()
                 | TurnResumed()
+                | BudgetRaised()
+                | BudgetSet()
+                | FinishRequested()
                 | Undone()
             ):
-                pass  # the terminal sends one message, undoes nothing, and grants nothing beyond a call
+                pass  # shown by what follows; here is one message, nothing is undone and nothing granted beyond a call
+            case PlanChanged() | Proved() as stand:
+                yield from self._stand(stand)
             case _ as unknown:
                 assert_never(unknown)
+
+    def _told(self, event: Steered | Recalled | Nudged | Compacted) -> Piece:
+        """What the model is told in the middle of a turn, and by whom; or that it is shown less."""
+        if isinstance(event, Compacted):
+            return self._row(f"- {compaction(self._texts.page, event)[0]}")
+        if isinstance(event, Steered):
+            return self._row(self._texts.steered.format(text=one_line(event.message.text)))
+        if isinstance(event, Recalled):
+            told = one_line("; ".join(memory.text for memory in event.memories))
+            return self._row(self._texts.recalled.format(text=told))
+        return self._row(self._texts.note.format(text=one_line(event.text)))
 
     def _say(self, text: str) -> Iterator[Piece]:
         self._said += text
@@ -135,6 +171,31 @@ class Terminal:
             words += [ended.fault.message, ended.fault.detail]
         if said := " ".join(clean(word) for word in words if word):
             yield self._row(said, "bad")
+        if ended.receipt and ended.receipt.calls:
+            yield self._row(f"  {self._receipt(ended.receipt)}")
+        if ended.meter and (spent := meters.line(self._texts.page, ended.meter)):
+            yield self._row(f"- {spent}")
+
+    def _receipt(self, receipt: Receipt) -> str:
+        """What a stopped turn had done."""
+        words, files = self._texts.receipt, ", ".join(clean(path) for path in list(receipt.changed)[:8])
+        facts = [words["calls"].format(count=receipt.calls)]
+        facts += [words["killed"].format(count=receipt.killed)] if receipt.killed else []
+        facts += [words["changed"].format(files=files)] if files else []
+        facts += [words["incomplete"]] if not receipt.complete else []
+        return "; ".join(facts)
+
+    def _stand(self, event: PlanChanged | Proved) -> Iterator[Piece]:
+        """How far the plan is, or what was found at the end."""
+        yield from self._end_line()
+        if isinstance(event, PlanChanged):
+            first, *lines = plan_lines(self._texts.page, event.items)
+            yield self._row(clean(first))
+        else:
+            first, lines = headline(self._texts.page, event), proof_lines(self._texts.page, event)
+            yield self._row(clean(first), "good" if event.verdict == "verified" else "ask")
+        for line in lines:
+            yield self._row(clean(line))
 
     def _end_line(self) -> Iterator[Piece]:
         if self._said and not self._said.endswith("\n"):
@@ -146,6 +207,11 @@ class Terminal:
         self._half_lines[call_id] = rest
         for line in lines:
             yield self._row(f"  | {clean(line)}")
+
+    def _inside(self, call_id: str, entry: Entry) -> Iterator[Piece]:
+        """What a sub-agent does, indented. Its answer is not told here: it comes as the call's result."""
+        inner = self._inner.setdefault(call_id, Terminal(self._texts))
+        yield from (replace(p, text="    " + p.text) for p in inner.show(entry) if not p.answer)
 
     def _finished(self, finished: CallFinished, at: float) -> Iterator[Piece]:
         if rest := self._half_lines.pop(finished.call_id, ""):

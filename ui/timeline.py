@@ -6,30 +6,41 @@ their reply was cut off. Knows what belongs to what. Refuses to know how anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Union
 
 from typing_extensions import assert_never
 
 from agent.events import (
     BranchSelected,
+    BudgetRaised,
+    BudgetSet,
     CallAwaiting,
     CallDecided,
     CallDelta,
     CallFinished,
     CallStarted,
+    Compacted,
+    Delegated,
+    FinishRequested,
     MessageQueued,
     MessageWithdrawn,
     Nudged,
     OutputDelta,
+    PartialPicture,
+    PlanChanged,
+    PlanItem,
+    Proved,
     ReasoningDelta,
+    Recalled,
     Replied,
     RequestSent,
     Retrying,
     Rule,
     RuleGranted,
     RuleRevoked,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -53,6 +64,8 @@ class Call:
     started: float | None = None
     by_rules: int = 0
     """How many rules of the person's allowed it, where no person was asked."""
+    inside: Timeline | None = None
+    """What its sub-agent did."""
     finished: CallFinished | None = None
     finished_seq: int = 0
     ended: float | None = None
@@ -73,7 +86,7 @@ class Step:
     calls: list[Call] = field(default_factory=list)
 
 
-Note = Union[Nudged, Undone, TurnResumed]
+Note = Union[Nudged, Compacted, BudgetRaised, FinishRequested, Recalled, Steered, Undone, TurnResumed]
 
 
 @dataclass
@@ -83,12 +96,24 @@ class Turn:
     grows: bool
     """Does it follow the turn that was the last one on the screen? If not, it begins a branch."""
     parts: list[Step | Note] = field(default_factory=list)
+    plan: tuple[PlanItem, ...] = ()
+    """As it was at the end."""
+    proved: Proved | None = None
     ended: TurnEnded | None = None
     ended_at: float | None = None
 
     @property
     def steps(self) -> list[Step]:
         return [part for part in self.parts if isinstance(part, Step)]
+
+
+def every_step(turns: Iterable[Turn]) -> Iterator[Step]:
+    """The steps of the turns, and those of their sub-agents."""
+    for turn in turns:
+        for step in turn.steps:
+            yield step
+            for call in step.calls:
+                yield from every_step(call.inside.turns if call.inside else ())
 
 
 class Timeline:
@@ -108,7 +133,7 @@ class Timeline:
         match event:
             case TurnStarted() | BranchSelected():
                 self._go_to(event, entry.at)
-            case TurnEnded() | TurnResumed() | Nudged() | Undone():
+            case TurnEnded() | TurnResumed() | Nudged() | Undone() | Steered() | Recalled():
                 self._note(event, entry.at)
             case StepStarted():
                 self._step = Step(event.step, entry.at)
@@ -119,10 +144,24 @@ class Timeline:
                 self._in_step(event, entry.at)
             case CallAwaiting() | CallDecided() | RuleGranted() | CallStarted() | CallFinished():
                 self._in_call(event, entry)
-            case ReasoningDelta() | CallDelta() | OutputDelta():
+            case Delegated():
+                call = self._calls[event.call_id]
+                call.inside = call.inside or Timeline()
+                call.inside.add(replace(entry, event=event.event))
+            case ReasoningDelta() | CallDelta() | OutputDelta() | PartialPicture():
                 pass  # their end holds them
             case MessageQueued() | MessageWithdrawn() | RuleRevoked():
                 pass  # a queued message is the start of its own turn; a rule stands with the calls it allowed
+            case BudgetRaised() | FinishRequested() | Compacted():
+                self._note(event, entry.at)
+            case BudgetSet():
+                pass  # a limit shows where it is reached
+            case PlanChanged() if self._turn:
+                self._turn.plan = event.items
+            case Proved() if self._turn:
+                self._turn.proved = event
+            case PlanChanged() | Proved():
+                pass  # of no turn: a log that was cut by hand
             case _:
                 assert_never(event)
 

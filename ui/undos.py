@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.events import OneCall, OneUndo, Undone
+from agent.undo import changed_files
 from ui.acts import undone_line
 from ui.parts import Line
 from ui.rows import Row
@@ -22,6 +23,7 @@ class Undos:
         self._words, self._acts = words, acts
         self._rows: dict[str, Row] = {}
         self._calls: dict[str, str] = {}  # the call that an undo is about, at the end of whatever chain
+        self._paths: dict[str, tuple[str, ...] | None] = {}  # and which of its files; None: all
         self._forth: dict[str, bool] = {}  # does the undo bring changes back that were undone?
         self._lines: dict[str, list[Line]] = {}  # of each undo, wherever they stand
         self._landing: Line | None = None
@@ -35,14 +37,15 @@ class Undos:
     def add(self, event: Undone) -> list[Line]:
         """Fold the next undo; return the lines that do not hold any more."""
         target = event.target
-        call_id = ""
+        call_id, paths = "", event.paths
         if isinstance(target, OneCall):
             call_id = target.call_id
         elif isinstance(target, OneUndo):
             call_id = self._calls.get(target.undo_id, "")
+            paths = paths or self._paths.get(target.undo_id)
         if row := self._rows.get(call_id):
-            self._calls[event.id] = call_id
-            row.undo("" if row.undone_by else event.id)
+            self._calls[event.id], self._paths[event.id] = call_id, paths
+            row.undo(event.id, None if paths is None else [path for path in paths if path in _changed(event)])
         forth = isinstance(target, OneUndo) and not self._forth.get(target.undo_id, False)
         self._forth[event.id] = forth
         line = Line(undone_line(self._words, event, forth, self._acts))
@@ -64,3 +67,8 @@ class Undos:
         """Once after an undo that moves the conversation: the line for where it has moved to."""
         line, self._landing = self._landing, None
         return line
+
+
+def _changed(event: Undone) -> set[str]:
+    """The files that it did put back: not those that the person kept."""
+    return {str(fact["path"]) for fact in changed_files(event.details)}

@@ -8,20 +8,23 @@ second. Knows sessions, views and owners. Refuses to know gradio.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
 from agent.errors import Refused, StoreError
 from agent.events import CallDelta as _CallDelta
-from agent.events import OutputDelta, ReasoningDelta, RequestSent, TextDelta
+from agent.events import OutputDelta, PartialPicture, ReasoningDelta, TextDelta
 from agent.log import Entry
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.store.store import NO_SESSION
-from ui.begun import Begun
+from ui.begun import Begun, Connecting
 from ui.conversations import Listed
+from ui.decisions import Decisions
 from ui.downloads import file_address
+from ui.found import Place
+from ui.refused import why
 from ui.render import View
 from ui.replay import ReplaySession
 from ui.sent_requests import SentRequests
@@ -33,7 +36,7 @@ PAUSE = 0.1
 _SLICE = 2_000
 """Entries folded at a stretch: a long log must not keep other visitors waiting."""
 
-_STREAMED = (TextDelta, ReasoningDelta, _CallDelta, OutputDelta)
+_STREAMED = (TextDelta, ReasoningDelta, _CallDelta, OutputDelta, PartialPicture)
 """Events that change nothing but the running turn."""
 
 
@@ -57,15 +60,23 @@ class Visit:
         self.offer: Offer | None = None
         self.query = ""
         """What is searched for; empty: the list of conversations is shown."""
+        self.place = ""
+        """Where the page is to go to, once: `<which>.<turn>.<seq>`; see `ui/found.py`."""
         self.renaming = ""
         """The conversation whose title is being written anew."""
         self.tab = "files"
+        self.process = ""
+        """The process in the background whose output is shown."""
+        self.connecting: Connecting | None = None
+        """The model panel, while it is open."""
         self.request: int | None = None
         """Which request the context panel shows; None for the latest."""
         self.live_bell, self.history_bell, self.panel_bell = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.speaking = asyncio.Lock()
         """Held by the lane that is sending: what it sends about the two chats must arrive in order."""
         self.closed = False
+        self._wanted: Place | None = None
+        self._places = 0
         self._follower: asyncio.Task[None] | None = None
         self.show(session)
 
@@ -78,13 +89,16 @@ class Visit:
         self.session = session
         self.language = language or self.language
         self.request = None
+        self.place, self._wanted, self.folded = "", None, False
         self.begun = Begun()
         is_live = not isinstance(session, ReplaySession)
         self.view = View(self.words, partial(file_address, session.id), acts=is_live)
         self.requests = SentRequests()
+        self.decisions = Decisions()
+        self._leave_model_panel()
         if self._follower is not None:
             self._follower.cancel()
-        self._follower = asyncio.create_task(self._follow(session, self.view, self.requests))
+        self._follower = asyncio.create_task(self._follow(session, self.view, self.requests, self.decisions))
         self.history_bell.set()
         self.panel_bell.set()
 
@@ -93,21 +107,40 @@ class Visit:
         self.notice, self.offer = notice, offer
         self.panel_bell.set()
 
+    def go_to(self, place: Place) -> None:
+        """Take the page to this place of its session, once the page has it."""
+        self._wanted = place
+        self.history_bell.set()
+
+    def arrived(self) -> None:
+        """The page has all of its session that was there when it turned to it."""
+        if self._wanted is not None:
+            self._places += 1
+            self.place, self._wanted = f"{self._places}.{self._wanted.turn}.{self._wanted.seq}", None
+            self.panel_bell.set()
+
     def close(self) -> None:
         """The tab is gone: every lane ends."""
         self.closed = True
+        self._leave_model_panel()
         if self._follower is not None:
             self._follower.cancel()
         for bell in (self.live_bell, self.history_bell, self.panel_bell):
             bell.set()
 
-    async def _follow(self, session: Session, view: View, requests: SentRequests) -> None:
+    def _leave_model_panel(self) -> None:
+        if self.connecting is not None:
+            self.connecting.close()
+            self.connecting = None
+
+    async def _follow(self, session: Session, view: View, requests: SentRequests, decisions: Decisions) -> None:
         commits = view.commits
         async for batch in session.log.follow():
             for start in range(0, len(batch), _SLICE):
                 for entry in batch[start : start + _SLICE]:
-                    _fold(entry, view, requests)
+                    _fold(entry, view, requests, decisions)
                 await asyncio.sleep(0)
+            self.folded = True
             if view.commits != commits:
                 commits = view.commits
                 self.history_bell.set()
@@ -118,18 +151,24 @@ class Visit:
             await asyncio.sleep(PAUSE)
 
 
-def _fold(entry: Entry, view: View, requests: SentRequests) -> None:
+def _fold(entry: Entry, view: View, requests: SentRequests, decisions: Decisions) -> None:
     view.add(entry)
-    if isinstance(entry.event, RequestSent):
-        requests.add(entry.event)
+    decisions.add(entry)
+    requests.add(entry.event)
 
 
 class Visits:
     """The open tabs, by the id that each page load makes up for itself. That id is the client's word, so every access
     also names the owner, who is known by a cookie that only we set."""
 
-    def __init__(self, sessions: Sessions, open_session: Callable[[str], Session]) -> None:
-        self._sessions = sessions
+    def __init__(
+        self,
+        sessions: Sessions,
+        open_session: Callable[[str], Session],
+        reopen: Callable[[str, str], Awaitable[Session]],
+    ) -> None:
+        """`reopen`: a replay that has left memory, by its owner and its id; raises Refused where the id is none."""
+        self._sessions, self._reopen = sessions, reopen
         self._open_session = open_session
         self._by_page: dict[str, Visit] = {}
         self._entering = asyncio.Lock()
@@ -148,12 +187,12 @@ class Visits:
         if not session_id:
             return Visit(owner, language, self.fresh(owner))
         try:
-            return Visit(owner, language, await self._sessions.open(owner, session_id))
+            return Visit(owner, language, await self._opened(owner, session_id))
         except (Refused, StoreError) as error:
             visit = Visit(owner, language, self.fresh(owner))
             words = visit.words
             known = str(error) == NO_SESSION
-            visit.notice = words["no_such_session"] if known else words["refused"].format(why=error)
+            visit.notice = words["no_such_session"] if known else words["refused"].format(why=why(words, error))
             return visit
 
     def of(self, page: str, owner: str) -> Visit:
@@ -169,7 +208,15 @@ class Visits:
 
     async def other(self, visit: Visit, session_id: str) -> Session:
         """Another session of the same owner. Raises Refused where there is none."""
-        return await self._sessions.open(visit.owner, session_id)
+        return await self._opened(visit.owner, session_id)
+
+    async def _opened(self, owner: str, session_id: str) -> Session:
+        try:
+            return await self._sessions.open(owner, session_id)
+        except Refused as refused:
+            if str(refused) != NO_SESSION:
+                raise
+            return await self._reopen(owner, session_id)
 
     def fresh(self, owner: str) -> Session:
         """An empty session: one that nobody looks at, if there is any, else a new one."""

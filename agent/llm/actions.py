@@ -21,6 +21,7 @@ from agent.llm.model import Request, ToolSpec
 from agent.llm.names import Names
 from agent.llm.profile import Profile
 from agent.llm.schemas import server_schema
+from agent.llm.wire import NOT_SHOWN
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 MOST_REMINDERS = 2
@@ -112,7 +113,8 @@ def form_for(profile: Profile) -> Form:
 
 def answer(request: Request, profile: Profile) -> tuple[Request, dict[str, Any]]:
     """The request for the answer, and the parameters that go with it."""
-    said = next((m.text for m in reversed(request.messages) if isinstance(m, UserMessage) and m.source == "person"), "")
+    users = (m for m in reversed(request.messages) if isinstance(m, UserMessage))
+    said = next((m.text for m in users if m.source != "glassloop"), "")
     now = UserMessage(ANSWER_NOW_ZH if _HAN.search(said) else ANSWER_NOW, source="glassloop")
     system = "" if profile.short_prompts else request.system
     parameters = {"repeat_penalty": 1.1} if profile.short_prompts else {}
@@ -166,6 +168,8 @@ def _spoken(messages: Sequence[Message], form: Form) -> Iterator[Message]:
                 for c in message.tool_calls
             )
             yield AssistantMessage("\n".join(filter(None, [message.text, *actions])))
+        elif isinstance(message, UserMessage) and message.images:
+            yield replace(message, text=f"{message.text}\n{NOT_SHOWN}", images=())
         else:
             yield message
 

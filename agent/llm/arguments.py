@@ -162,8 +162,8 @@ def _first_object(text: str, reading: _Reading) -> Any:
         return None
     if not _JUNK_AFTER.match(rest[end:]) and rest[end:].strip() != rest[:end]:
         return None
-    if second == first or (isinstance(second, str) and _is_json_of(second, first)):
-        reading.note("arguments repaired: the same object twice")
+    if second in ({}, first) or (isinstance(second, str) and _is_json_of(second, first)):
+        reading.note("arguments repaired: what came after the object added nothing")
         return first
     if first == {} and isinstance(second, dict):
         reading.note("arguments repaired: an empty object before the real one")

@@ -16,7 +16,8 @@ from typing import Any
 
 from agent.events import CallDelta, Finish, ReasoningDelta, Replied, TextDelta, Usage
 from agent.llm.arguments import read_arguments
-from agent.llm.calls import CallPieces, OpenCall, Piece
+from agent.llm.calls import CallPieces, OpenCall, Piece, entries
+from agent.llm.circles import Circle
 from agent.llm.dialects import call_in_name
 from agent.llm.faults import Failure, Scrubber, from_payload
 from agent.llm.finish import Ending, read_finish
@@ -64,13 +65,14 @@ class Assembly:
         self._index: Any = None
         self._pieces = CallPieces(names)
         self._text_joiner, self._reasoning_joiner = Joiner(), Joiner()
+        self._text_circle, self._reasoning_circle = Circle(), Circle()
         self._thinking = ThinkSplitter()
         self._written = TextCalls(names)
 
     # ------------------------------------------------------------------ while it streams
 
     def add(self, payload: Any) -> list[ModelEvent]:
-        """Take one payload. Raises Failure for one that reports an error or is no part of an answer."""
+        """Take one payload. Raises Failure for an error, for what is no answer, and for words without end."""
         if not isinstance(payload, Mapping) or not payload.get("choices") or payload.get("error"):
             if failure := from_payload(payload, self._scrub):
                 raise failure
@@ -78,7 +80,8 @@ class Assembly:
                 return []
         self._facts(payload)
         events: list[ModelEvent] = []
-        for choice in payload.get("choices") or ():
+        choices = payload.get("choices") or ()
+        for choice in [choices] if isinstance(choices, Mapping) else choices:
             if isinstance(choice, Mapping) and self._is_ours(choice.get("index")):
                 self._choice(choice, events)
         return events
@@ -96,15 +99,30 @@ class Assembly:
         if not usage and isinstance(groq := payload.get("x_groq"), Mapping):
             usage = groq.get("usage")
         self.usage = read_usage(usage) or self.usage
+        self.ended = read_finish(payload.get("finish_reason")) or self.ended
 
     def _choice(self, choice: Mapping[str, Any], events: list[ModelEvent]) -> None:
         delta, whole = choice.get("delta"), choice.get("message")
         if not isinstance(delta, Mapping) or (not delta and isinstance(whole, Mapping)):
-            delta = whole if isinstance(whole, Mapping) and not self.anything else {"content": choice.get("text")}
+            delta = self._new_in(whole) if isinstance(whole, Mapping) else {"content": choice.get("text")}
+        ended = read_finish(choice.get("finish_reason")) or read_finish(delta.get("finish_reason"))
+        if ended and self._is_all_again(delta.get("content")):
+            delta = {**delta, "content": None}
         self._delta(delta, events)
         if choice.get("usage"):
             self.usage = read_usage(choice["usage"]) or self.usage
-        self.ended = read_finish(choice.get("finish_reason")) or self.ended
+        self.ended = ended or self.ended
+
+    def _new_in(self, whole: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of a whole message after deltas only the calls count, where none came before."""
+        if not self.anything:
+            return whole
+        return {"tool_calls": whole.get("tool_calls")} if not self._pieces.calls else {}
+
+    def _is_all_again(self, content: Any) -> bool:
+        """Does the last chunk only say once more what was said in pieces?"""
+        pieces = len(self._text) > 1 and isinstance(content, str)
+        return pieces and content.strip() == "".join(self._text).strip() != ""
 
     def _delta(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
         content = delta.get("content")
@@ -129,9 +147,8 @@ class Assembly:
         if isinstance(refusal := delta.get("refusal"), str):
             self._content(refusal, events)
         calls = delta.get("tool_calls")
-        for entry in calls if isinstance(calls, list) else [calls] if isinstance(calls, Mapping) else []:
-            if isinstance(entry, Mapping):
-                self._piece(Piece.read(entry), events)
+        for entry in entries(calls):
+            self._piece(Piece.read(entry), events)
         if not calls and isinstance(old := delta.get("function_call"), Mapping):
             self._piece(Piece.read({"function": old}), events)
         for name in SIGNED_FIELDS:
@@ -154,12 +171,18 @@ class Assembly:
     def _reason(self, text: str, events: list[ModelEvent]) -> None:
         if text:
             self.anything = True
+            self._watch(self._reasoning_circle, text)
             self._reasoning.append(text)
             events.append(ReasoningDelta(text))
 
     def _content(self, text: str, events: list[ModelEvent]) -> None:
         if text:
+            self._watch(self._text_circle, text)
             self._sort(self._thinking.feed(self._text_joiner.feed(text)), events)
+
+    def _watch(self, circle: Circle, text: str) -> None:
+        if circle.closes(text):
+            raise Failure("repeating", "the model said the same words over and over")
 
     def _sort(self, parts: Iterable[Part], events: list[ModelEvent]) -> None:
         for kind, text in parts:
@@ -247,7 +270,7 @@ class Assembly:
     def _native_call(self, call: OpenCall, last: bool) -> ToolCall:
         if rest := call.joiner.close():
             call.take(rest)
-        name, arguments = call.name, call.arguments
+        name, arguments = call.name or self._names.real(call.id) or "", call.arguments
         if arguments.strip() in ("", "{}") and (inside := call_in_name(name, self._names)):
             name, arguments = inside.name, inside.arguments
         made = self._finished(name, arguments, call.id, last, extra=call.extra)

@@ -20,6 +20,8 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 """Where servers put the arguments; the first is the right one."""
 _KNOWN_IN_CALL = {"index", "id", "type", "function", "name", *_ARGUMENTS}
 _KNOWN_IN_FUNCTION = {"name", *_ARGUMENTS}
+_NOTHING = (None, "", "null", "None")
+"""What stands for a mark that is not there; some servers write it as text."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +36,33 @@ class Piece:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> Piece:
-        function = entry.get("function")
+        function = _unpacked(entry.get("function"))
         inner: Mapping[str, Any] = function if isinstance(function, Mapping) else entry
         arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), "")
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=True)
-        index, id_, name = entry.get("index"), entry.get("id"), inner.get("name")
+        index, id_, name = entry.get("index"), entry.get("id"), inner.get("name") or entry.get("name")
         return cls(
             index=index if isinstance(index, int) else None,
-            id=sound(str(id_)) if id_ not in (None, "") else "",
-            name=sound(name) if isinstance(name, str) else "",
+            id=sound(str(id_)) if id_ not in _NOTHING else "",
+            name=sound(name) if isinstance(name, str) and name not in _NOTHING else "",
             arguments=arguments,
             extra=_extra(entry, function),
         )
+
+
+def entries(calls: Any) -> list[Mapping[str, Any]]:
+    """The entries of a delta's `tool_calls`, which may be one without a list, and JSON text at any depth."""
+    calls = _unpacked(calls)
+    found = map(_unpacked, calls) if isinstance(calls, list) else [calls]
+    return [entry for entry in found if isinstance(entry, Mapping)]
+
+
+def _unpacked(value: Any) -> Any:
+    try:
+        return json.loads(value, strict=False) if isinstance(value, str) else value
+    except ValueError:
+        return None
 
 
 def _extra(entry: Mapping[str, Any], function: Any) -> Mapping[str, Any]:

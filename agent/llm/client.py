@@ -11,19 +11,22 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
+from agent.errors import ModelError
 from agent.events import Replied, RequestSent, Retrying
 from agent.llm.assembly import Assembly
+from agent.llm.connection import LOOPBACK, Connection
 from agent.llm.connection import ChatServer as ChatServer
-from agent.llm.connection import Connection
 from agent.llm.deciding import Deciding, Question
 from agent.llm.faults import Failure
-from agent.llm.model import ModelEvent, Request
+from agent.llm.model import ModelEvent, Request, Window
 from agent.llm.names import Names
 from agent.llm.profile import Profile, guess_profile
 from agent.llm.refusals import learn
 from agent.llm.retry import MORE_TRIES, pause
 from agent.llm.sse import DONE
+from agent.llm.windows import window_by_name, window_in_list
 from agent.llm.wire import Options, build_body
 from agent.messages import AssistantMessage
 
@@ -31,6 +34,8 @@ MOST_LESSONS = 10
 """Corrections of the profile within one reply: more than a server can have wishes."""
 MOST_PRINTED = 3
 """A model that prints its calls as text so often in a row is asked in JSON from then on."""
+ASK_WINDOW_S = 5.0
+"""What a step may wait for a server's list of models."""
 
 
 class _CalledAnyway(Failure):
@@ -56,11 +61,30 @@ class OpenAIModel:
         self.profile: Profile = guess_profile(server.base_url, server.provider)
         """What is known of the server by now."""
         self._printed = 0
+        self._window = window_by_name(server.model, urlsplit(server.base_url).hostname in LOOPBACK)
+        self._asked_window = False
         self._connection = connection or Connection(server)
 
     async def list_models(self) -> list[str]:
         """The server's models. Raises ModelError."""
         return await self._connection.list_models()
+
+    @property
+    def window(self) -> Window:
+        """How much the model reads, as far as that is known by now."""
+        return self._window
+
+    async def ask_window(self) -> None:
+        """Look once into the server's list of models, which may say it. Raises nothing."""
+        if self._asked_window:
+            return
+        self._asked_window = True
+        try:
+            _, listed = await asyncio.wait_for(self._connection.models(), ASK_WINDOW_S)
+        except (ModelError, asyncio.TimeoutError):
+            return  # many servers have no list
+        if tokens := window_in_list(listed, self.server.model):
+            self._window = Window(tokens, "server")
 
     async def close(self) -> None:
         """Close the connections. The object can be used again."""

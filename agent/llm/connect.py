@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 import httpx2
 
 from agent.errors import ModelError
+from agent.llm.certificates import certificates
 from agent.llm.client import OpenAIModel
 from agent.llm.connection import ChatServer, read_models
 from agent.llm.demo import DemoModel
@@ -48,13 +50,13 @@ async def connect(settings: Settings, local_servers: Sequence[str] = LOCAL_SERVE
     found = await find_local(local_servers)
     if found is not None:
         base_url, model = found
-        return OpenAIModel(_server(settings, base_url, "", model))
+        return OpenAIModel(server_for(settings, base_url, "", model))
     return DemoModel()
 
 
 async def _configured(settings: Settings, key: str) -> Model:
     base_url = settings.base_url or OPENAI_BASE_URL
-    model = OpenAIModel(_server(settings, base_url, key, settings.chat_model))
+    model = OpenAIModel(server_for(settings, base_url, key, settings.chat_model))
     if settings.chat_model:
         return model
     try:
@@ -64,7 +66,7 @@ async def _configured(settings: Settings, key: str) -> Model:
     chosen = first_chat_model(names)
     if chosen is None:
         raise ModelError("unknown_model", "The server lists no chat model. Set OPENAI_CHAT_MODEL to the one to use.")
-    return OpenAIModel(_server(settings, base_url, key, chosen))
+    return OpenAIModel(server_for(settings, base_url, key, chosen))
 
 
 def first_chat_model(names: Sequence[str]) -> str | None:
@@ -74,7 +76,7 @@ def first_chat_model(names: Sequence[str]) -> str | None:
 
 async def find_local(servers: Sequence[str] = LOCAL_SERVERS) -> tuple[str, str] | None:
     """Base URL and model of the first server on this machine that lists a chat model; None where there is none."""
-    async with httpx2.AsyncClient(timeout=PROBE_S, trust_env=False) as http:
+    async with httpx2.AsyncClient(timeout=PROBE_S, trust_env=False, verify=certificates()) as http:
         found = await asyncio.gather(*(_probe(http, base_url) for base_url in servers))
     return next((hit for hit in found if hit is not None), None)
 
@@ -88,7 +90,16 @@ async def _probe(http: httpx2.AsyncClient, base_url: str) -> tuple[str, str] | N
     return (base_url, model) if model else None
 
 
-def _server(settings: Settings, base_url: str, key: str, model: str) -> ChatServer:
+def model_for(server: ChatServer) -> OpenAIModel:
+    """The model on this server; nothing is asked yet. Raises SettingsError for an unknown provider name."""
+    return OpenAIModel(server)
+
+
+def server_for(
+    settings: Settings, base_url: str, key: str, model: str, protocol: Literal["auto", "tools", "json"] | None = None
+) -> ChatServer:
+    """A server with all that the settings say beside these. A pinned provider is pinned for its own address only."""
+    own = base_url == (settings.base_url or OPENAI_BASE_URL)
     return ChatServer(
         base_url=base_url,
         api_key=key,
@@ -97,6 +108,6 @@ def _server(settings: Settings, base_url: str, key: str, model: str) -> ChatServ
         max_output_tokens=settings.max_output_tokens,
         first_token_timeout_s=settings.request_timeout_ms / 1000,
         idle_timeout_s=settings.idle_timeout_ms / 1000,
-        provider=settings.provider,
-        protocol=settings.protocol,
+        provider=settings.provider if own or protocol is None else "auto",
+        protocol=protocol or settings.protocol,
     )

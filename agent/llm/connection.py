@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 import httpx2
 import openai
 
+from agent.llm.certificates import certificates
 from agent.llm.faults import Failure, Scrubber, cut, from_connection, from_response
+from agent.llm.public import PublicTransport
 from agent.llm.sse import EventStream, Unreadable
 
 CONNECT_TIMEOUT_S = 15.0
@@ -44,6 +46,8 @@ class ChatServer:
     provider: str = "auto"
     """A name of `profile.PROFILES`, or `auto`: guessed from the address, corrected by what the server refuses."""
     protocol: Literal["auto", "tools", "json"] = "auto"
+    public_only: bool = False
+    """A stranger named it: it is reached at public addresses only."""
 
     @property
     def host(self) -> str:
@@ -61,12 +65,16 @@ class Connection:
         self._client: openai.AsyncOpenAI | None = None
 
     def _open(self) -> openai.AsyncOpenAI:
-        """The client, made when it is first needed: loading certificates takes a while."""
+        """The client, made when it is first needed."""
         if self._client is None:
             host = urlsplit(self._server.base_url).hostname
             timeout = httpx2.Timeout(self._server.first_token_timeout_s, connect=CONNECT_TIMEOUT_S)
-            # A proxy from the environment must not come between us and this machine.
-            http = openai.DefaultAsyncHttpxClient(timeout=timeout, trust_env=host not in LOOPBACK)
+            if self._server.public_only:
+                transport = PublicTransport(verify=certificates())
+                http = openai.DefaultAsyncHttpxClient(timeout=timeout, trust_env=False, transport=transport)
+            else:  # a proxy from the environment must not come between us and this machine
+                trust_env = host not in LOOPBACK
+                http = openai.DefaultAsyncHttpxClient(timeout=timeout, trust_env=trust_env, verify=certificates())
             self._client = openai.AsyncOpenAI(
                 api_key=self._server.api_key or "none",
                 base_url=self._server.base_url,
@@ -106,15 +114,19 @@ class Connection:
 
     async def list_models(self) -> list[str]:
         """The ids the server lists, in its order. Raises ModelError."""
+        return (await self.models())[0]
+
+    async def models(self) -> tuple[list[str], Any]:
+        """The ids the server lists, in its order, and the list as it came. Raises ModelError."""
         try:
-            listed = await self._open().get("/models", cast_to=httpx2.Response)
-            return read_models(listed.json())
+            listed = (await self._open().get("/models", cast_to=httpx2.Response)).json()
+            return read_models(listed), listed
         except openai.APIStatusError as error:
             failure = from_response(error.status_code, error.response.headers, error.response.text, self.scrub)
             raise failure.stop(self._server.host) from None
         except openai.APIConnectionError as error:
             raise from_connection(error).stop(self._server.host) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Failure("malformed_response", "the list of models is not JSON").stop(self._server.host) from None
 
     async def close(self) -> None:
@@ -158,7 +170,7 @@ class Answer:
                     self._allow(GRACE_S if self.ended else self._server.idle_timeout_s)
             if self._closing is None:
                 yield events.close()
-        except Unreadable as error:
+        except (Unreadable, RecursionError) as error:
             raise Failure("malformed_response", cut(self._scrub(f"broken JSON: {error}"))) from None
         except httpx2.HTTPError as error:
             if self._closing is None and not self.ended:

@@ -40,6 +40,10 @@ _PARAMETER = re.compile(
     r"|(?=</(?:[|｜]?DSML[|｜]|\w+:)?(?:function|invoke)>)|$)",
     re.DOTALL,
 )
+_OPEN_CALL = re.compile(r"<\|open\|>(?:tools)?call tool=\"([^\"]+)\"[^<]*<\|sep\|>")
+_OPEN_ARGUMENT = re.compile(
+    r"\s*<\|open\|>argument key=\"([^\"]+)\"[^<]*<\|sep\|>(.*?)<\|close\|>argument<\|sep\|>\s*", re.DOTALL
+)
 _KEY_VALUE = re.compile(
     r"<(?:\w+_)?arg_key>(.*?)</(?:\w+_)?arg_key>\s*<(?:\w+_)?arg_value>(.*?)(?:</(?:\w+_)?arg_value>|$)", re.DOTALL
 )
@@ -53,7 +57,7 @@ _NAMED_JSON = re.compile(
 _QUOTE_TOKEN = re.compile(r"<escape>|<\|\"\|>")
 _BARE_NAME = re.compile(rf"({_NAME})\s*(?=$|</|<[|｜])")
 _NOISE = re.compile(
-    r"(?:\s|[,;]|<[|｜](?!DSML)[^<>]*[|｜]>|```(?:json|tool_call|tool_code|xml)?|\bfunction(?=<)|\[/?TOOL_CALLS?\]"
+    r"(?:\s|[,;]|<[|｜](?!DSML|open\|)[^<>]*[|｜]>|```(?:json|tool_call|tool_code|xml)?|\bfunction(?=<)|\[/?TOOL_CALLS?\]"
     r"|</?(?:[\w]+:)?(?:tool_calls?|function_calls?|tool_use|tools)>|</(?:function|invoke|tool)>)+"
 )
 
@@ -102,6 +106,8 @@ def _next(text: str, names: Names) -> tuple[list[WrittenCall], str]:
         return [_from_tags(found.group(2), found.group(4).strip(), names)], text[found.end() :]
     if (found := _NAME_TAG.match(text)) and names.real(found.group(1)):
         return _named_by_tag(text, found, names)
+    if found := _OPEN_CALL.match(text):
+        return _opened(text, found, names)
     if text[0] in "{[" and not _PYTHON_LIST.match(text):
         return _json_calls(text, names)
     if found := _KEYED_CALL.match(text):
@@ -128,29 +134,39 @@ def _tagged(text: str, opening: re.Match[str], names: Names) -> tuple[list[Writt
     closing = _FUNCTION_END.search(text, _after_parameters(text, start))
     end = closing.end() if closing else len(text)
     body = text[start : closing.start() if closing else end]
-    pairs = {m.group(1): m.group(3) for m in _PARAMETER.finditer(body)}
-    if not pairs and body.strip():
-        raise NoCall(text)
+    pairs = {m.group(1): m.group(3) for m in _PARAMETER.finditer(body)} or _by_tags(body)
     return [_call(name, _typed(name, pairs, names))], text[end:]
+
+
+def _opened(text: str, opening: re.Match[str], names: Names) -> tuple[list[WrittenCall], str]:
+    """`<|open|>call tool="name"<|sep|>`, arguments in the same way, `<|close|>call<|sep|>`."""
+    inside, closing, rest = text[opening.end() :].partition("<|close|>call<|sep|>")
+    pairs = dict(_OPEN_ARGUMENT.findall(inside))
+    if not closing or _OPEN_ARGUMENT.sub("", inside).strip():
+        raise NoCall(text)
+    return [_call(opening.group(1), _typed(opening.group(1), pairs, names))], rest
 
 
 def _named_by_tag(text: str, opening: re.Match[str], names: Names) -> tuple[list[WrittenCall], str]:
     """`<name><key>value</key></name>`"""
     inside, closing, rest = text[opening.end() :].partition(f"</{opening.group(1)}>")
-    pairs = dict(_ANY_TAG.findall(inside))
-    if not closing or _ANY_TAG.sub("", inside).strip():
+    if not closing:
         raise NoCall(text)
-    return [_call(opening.group(1), _typed(opening.group(1), pairs, names))], rest
+    return [_call(opening.group(1), _typed(opening.group(1), _by_tags(inside), names))], rest
 
 
 def _from_tags(name: str, inside: str, names: Names) -> WrittenCall:
     """`<name>name</name><arguments>...</arguments>`: JSON or a tag for each parameter inside."""
     if inside.startswith("{"):
         return WrittenCall(name, inside)
-    pairs = dict(_ANY_TAG.findall(inside))
+    return _call(name, _typed(name, _by_tags(inside), names))
+
+
+def _by_tags(inside: str) -> dict[str, str]:
+    """`<key>value</key>`, and nothing else. Raises NoCall."""
     if _ANY_TAG.sub("", inside).strip():
         raise NoCall(inside)
-    return _call(name, _typed(name, pairs, names))
+    return dict(_ANY_TAG.findall(inside))
 
 
 def _after_parameters(text: str, start: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.errors import ContentFiltered, ContextOverflow, ModelError, TurnStop
+from agent.errors import ContentFiltered, ContextOverflow, LoopDetected, ModelError, TurnStop
 from agent.events import Fault
 
 MAX_DETAIL = 500
@@ -33,7 +33,7 @@ class Failure(Exception):
     ) -> None:
         super().__init__(detail)
         self.code = code
-        """One of `errors.FAULT_CODES`, or `content_filtered`."""
+        """One of `errors.FAULT_CODES`, or `content_filtered`, or `repeating`."""
         self.detail = detail
         self.status = status
         self.headers = headers or {}
@@ -51,13 +51,15 @@ class Failure(Exception):
 
     def stop(self, where: str) -> TurnStop:
         """What the loop is told when nothing more can be done. `where` names the server for the person."""
+        if self.code == "repeating":
+            return LoopDetected(self.detail)
         message = MESSAGES[self.code].format(where=where)
         if self.code == "content_filtered":
             filtered = ContentFiltered(message)
             filtered.fault = Fault("bad_request", message, self.detail)
             return filtered
         if self.code == "context_overflow":
-            return ContextOverflow(message, self.detail, times_too_long(self.detail))
+            return ContextOverflow(message, self.detail, times_too_long(self.detail), window_in(self.detail))
         return ModelError(self.code, message, self.detail)
 
 
@@ -76,7 +78,7 @@ MESSAGES = {
     "connection_lost": "The connection to {where} broke in the middle of the answer, several times in a row.",
     "unreachable": "{where} cannot be reached. Is the server running, and is OPENAI_BASE_URL right?",
     "timeout": "{where} was silent for too long. It may be busy; the time allowed is OPENAI_REQUEST_TIMEOUT_MS.",
-    "tls": "The secure connection to {where} could not be trusted. Its certificate, the clock or a proxy is at fault.",
+    "tls": "The secure connection to {where} failed: its certificate, the clock, a proxy, or no https there.",
     "content_filtered": "The content filter of {where} refused this. Put it in other words.",
 }
 
@@ -137,11 +139,22 @@ def from_connection(error: BaseException) -> Failure:
 
 def times_too_long(words: str) -> float:
     """How many times too long a request was, by the numbers in the refusal; 2 where it has none that fit."""
-    numbers = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]{2,}", re.sub(r"^HTTP \d+", "", words))]
-    pairs = sorted(n for n in numbers if n >= 256)
-    if len(pairs) >= 2 and pairs[-1] > pairs[0]:
+    pairs = _token_numbers(words)
+    if len(pairs) >= 2:
         return min(pairs[-1] / pairs[0], 20.0)
     return 2.0
+
+
+def window_in(words: str) -> int | None:
+    """How many tokens fit, by the numbers in the refusal; None where it has none. The largest is what was asked for."""
+    pairs = _token_numbers(words)
+    return pairs[-2] if len(pairs) >= 2 and pairs[-2] >= 512 else None
+
+
+def _token_numbers(words: str) -> list[int]:
+    """What may be numbers of tokens, each once, the smallest first."""
+    numbers = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]{2,}", re.sub(r"^HTTP \d+", "", words))}
+    return sorted(n for n in numbers if n >= 256)
 
 
 def cut(text: str) -> str:
@@ -223,36 +236,41 @@ def _plain(page: str) -> str:
 _QUOTA = re.compile(
     r"insufficient[_ ](?:quota|balance|credit|funds|user quota)|exceeded your current quota|billing|out of credits?"
     r"|credit balance|no credits?|not enough (?:credit|balance)|arrear|quota (?:is )?exhausted"
-    r"|余额|欠费|额度不足|额度已用|free (?:tier|quota)[^.]{0,40}exhausted|allocationquota"
-    r"|payment required|spending limit|requires? more credits|purchase",
+    r"|余额|欠费|额度.{0,4}不足|额度已用|free (?:tier|quota)[^.]{0,40}exhausted|allocationquota"
+    r"|payment required|spending limit|requires? more credits|\bpurchase\b|overdue|key limit exceeded"
+    r"|balance (?:is )?not enough|service has been paused",
     re.IGNORECASE,
 )
 _OVERFLOW = re.compile(
     r"context[_ ](?:length|size|window)|maximum context|max(?:imum)?[_ ](?:model|input|prompt|sequence)[_ ]len"
-    r"|(?:input|prompt|request|messages?)(?: tokens)? (?:is |are |was )?too (?:long|large)|too many (?:input )?tokens"
+    r"|(?:input|prompt|request(?: body)?|messages?|conversation)(?: tokens)? (?:is |are |was )?too (?:long|large)"
+    r"|too many (?:input )?tokens|tokens_limit_reached|exceed\w* n_ctx|(?:input|prompt) length\b.{0,20}exceed"
     r"|(?:prompt|total tokens)\b.{0,40}exceed\w* (?:the )?max|token count.{0,30}exceed|max_prompt_tokens"
     r"|inputs`? (?:tokens \+|must have less)|must be at least 1, got -\d"
     r"|exceed\w* (?:the )?(?:available |maximum |model'?s? |max )?(?:context|number of (?:input )?tokens|input|token)"
     r"|reduce the length|longer than the model|range of input length"
     r"|tokens? (?:in|limit).{0,20}exceed|exceed_context_size|larger than the max"
+    r"|tokens exceed the (?:\w+ )?limit|tokens?(?:的?数量?|总数)?.{0,4}超"
     r"|超过.{0,12}(?:长度|上下文|tokens?)|上下文.{0,8}(?:过长|超)|输入.{0,6}过长|长度超|超长",
     re.IGNORECASE,
 )
 _FILTERED = re.compile(
     r"content[_ ](?:filter|policy|management)|responsibleaipolicy|data_inspection_failed|inappropriate content"
-    r"|moderation|safety (?:system|filter|polic)|sensitive (?:content|words)|content_policy_violation|prohibited"
+    r"|moderation|safety (?:system|filter|polic)|sensitive (?:content|words)|content_policy_violation"
+    r"|prohibited[_ ]content|is prohibited"
     r"|flagged|_sensitive\b|内容安全|敏感|违规|不安全",
     re.IGNORECASE,
 )
 _KEY = re.compile(
-    r"api[_ -]?key|secret key|login fail|invalid[_ ](?:token|authentication)|unauthorized|authenticat|incorrect key"
-    r"|令牌|无效的?密钥|身份验证",
+    r"\bapi[_ -]?key\b|secret key|login fail|invalid[_ ](?:token(?! (?:in|at)\b)|authentication)|unauthorized"
+    r"|authenticat|incorrect key|令牌.{0,6}(?:无效|过期|失效|不存在)|无效的?(?:令牌|密钥)|身份验证",
     re.IGNORECASE,
 )
 _MODEL = re.compile(
-    r"model.{0,80}(?:not (?:exist|found|available|supported)|does not exist|unknown|invalid|no longer|deprecated)"
+    r"model(?:[^:;]|:(?=\S)){0,80}(?:not (?:exist|found|available|supported)|does not exist|unknown|is invalid"
+    r"|no longer|deprecated)"
     r"|(?:unknown|no such|invalid|unsupported|not found|not a valid) model|model_not_found|pull(?:ing)? it first"
-    r"|no case called|模型.{0,20}不存在",
+    r"|no case called|模型.{0,20}不存在|deployment.{0,40}not (?:exist|found)|deploymentnotfound|无可用渠道",
     re.IGNORECASE | re.DOTALL,
 )
 _RATE = re.compile(
@@ -262,6 +280,8 @@ _RATE = re.compile(
 )
 
 
+_BUSY = re.compile(r"overload|负载|繁忙", re.IGNORECASE)
+_REGION = re.compile(r"(?:location|country|region)[^.]{0,30} not (?:supported|allowed|available)", re.IGNORECASE)
 _COMES_BACK = re.compile(r"(?:retry|try again) (?:in|after) \d|per[ _-]?minute", re.IGNORECASE)
 _BLAMES_US = re.compile(
     r"invalid[_ ]?(?:request|param|argument|api[_ ]?key)|bad[_ ]?request|api key|login fail|_sensitive\b"
@@ -284,10 +304,10 @@ def _classify(status: int, words: str, tokens: set[str]) -> str:
     if _too_long(status, text):
         return "context_overflow"
     if status == 429 or (_RATE.search(text) and status in (400, 403, 500, 503)):
-        return "overloaded" if re.search("overload|engine_overloaded", text) else "rate_limited"
+        return "overloaded" if _BUSY.search(text) else "rate_limited"
     if _FILTERED.search(text) and status in (400, 403, 422, 451, 500):
         return "content_filtered"
-    if _MODEL.search(text) and status in (400, 403, 404, 422, 500):
+    if _MODEL.search(text) and status in (400, 403, 404, 422, 500, 503):
         return "unknown_model"
     return _by_status(status, text)
 
@@ -301,13 +321,13 @@ def _too_long(status: int, text: str) -> bool:
 def _by_status(status: int, text: str) -> str:
     if re.search(r"harmony|expecting start token|tokens remaining in message header", text, re.IGNORECASE):
         return "provider_error"  # its own model's tokens, whatever the status says
-    if status == 403:
+    if status == 403 or (status == 400 and _REGION.search(text)):
         return "forbidden"
     if status == 404:
-        return "malformed_response" if "model" not in text.lower() else "unknown_model"
+        return "unknown_model" if re.search("model|endpoints found", text, re.IGNORECASE) else "malformed_response"
     if status in (408, 504, 524):
         return "timeout" if status == 408 else "provider_error"
-    if status in (503, 529) or (status >= 500 and re.search("overload", text, re.IGNORECASE)):
+    if status in (503, 529) or (status >= 500 and _BUSY.search(text)):
         return "overloaded"
     if status in (409, 425) or status >= 500:
         return "provider_error"

@@ -1,8 +1,8 @@
-"""The Images API: one picture from one prompt, from any server that speaks it.
+"""The Images API: pictures from a prompt, and from other pictures, from any server that speaks it.
 
-Knows the API's parameters, the two ways in which a picture comes back (base64, or an address to fetch it from), and how
-a server says no. Refuses to know what becomes of the bytes: they are handed on unchecked. It works inside a tool, so
-its errors are ToolErrors, worded for the model; the key is in none of them.
+Knows the API's parameters, the ways in which a picture comes back (base64, or an address to fetch it from; at once, or
+as a stream of ever better ones), and how a server says no. Refuses to know what becomes of the bytes: they are handed
+on unchecked. It works inside a tool, so its errors are ToolErrors, worded for the model; the key is in none of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,15 @@ import httpx2
 import openai
 
 from agent.errors import ToolError
-from agent.llm.pictures import at_most, fetch_picture, from_base64
+from agent.llm.certificates import certificates
+from agent.llm.pictures import fetch_picture, from_base64
+from agent.llm.sse import EventStream, Unreadable
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_ANSWER_BYTES = 64 << 20
+"""For each picture that is asked for."""
+PARTIALS = 2
+"""Unfinished pictures that are asked for on the way: each costs a little, and more are no use to anyone."""
 _MAX_DETAIL_CHARS = 500
 
 _UNKNOWN_PARAMETER = re.compile(
@@ -29,7 +34,16 @@ _UNKNOWN_PARAMETER = re.compile(
     r"|extra (inputs|fields)|not permitted",
     re.IGNORECASE,
 )
+_STREAMING = ("stream", "partial_images")
 _MODERATED = ("moderation_blocked", "content_policy_violation", "content_filter", "safety")
+
+
+_UNSAFE = (
+    "the image service refused this prompt for safety reasons. Tell the user, or describe something else; the same "
+    "words will be refused again. It said: {said}"
+)
+
+OnPartial = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,17 @@ class GeneratedImage:
     """What the server made of the prompt; empty where it does not say."""
 
 
+@dataclass(frozen=True)
+class _Job:
+    prompt: str
+    images: tuple[bytes, ...]
+    mask: bytes | None
+    on_partial: OnPartial | None
+    chosen: frozenset[str]
+    """The options that the model has set."""
+    most_bytes: int
+
+
 class OpenAIImages:
     """A client of one server. It learns which optional parameters the server refuses, and holds no connection."""
 
@@ -64,68 +89,122 @@ class OpenAIImages:
         self.server = server
         self._refused: set[str] = set()
 
-    async def generate(self, prompt: str, size: str | None = None, quality: str | None = None) -> GeneratedImage:
-        """One picture. `size` and `quality` of None are the server's settings. Raises ToolError.
+    async def draw(
+        self,
+        prompt: str,
+        *,
+        size: str | None = None,
+        quality: str | None = None,
+        background: str | None = None,
+        count: int = 1,
+        images: Sequence[bytes] = (),
+        mask: bytes | None = None,
+        on_partial: OnPartial | None = None,
+    ) -> list[GeneratedImage]:
+        """`count` pictures; None is the server's setting. With `images` (PNG) they are made from those: where `mask`
+        (PNG, as large as the first) is transparent. `on_partial` gets unfinished ones, encoded and unchecked, from
+        servers that send them. Raises ToolError.
 
         Never asked for twice: a second try may be charged for, so that is the model's decision.
         """
-        chosen = {name: value for name, value in (("size", size), ("quality", quality)) if value}
-        options = {"size": self.server.size, "quality": self.server.quality} | chosen
+        given = {"size": size, "quality": quality, "background": background, "n": count if count > 1 else None}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value}
+        options: dict[str, Any] = {"size": self.server.size, "quality": self.server.quality} | chosen
+        if on_partial is not None and count == 1:
+            options |= {"stream": True, "partial_images": PARTIALS}
         options = {name: value for name, value in options.items() if value != "auto" and name not in self._refused}
-        answering = self._picture_for(prompt, options, frozenset(chosen))
+        job = _Job(prompt, tuple(images), mask, on_partial, frozenset(chosen), MAX_ANSWER_BYTES * count)
+        timeout_s = self.server.timeout_s * count
         try:
-            return await asyncio.wait_for(answering, self.server.timeout_s)
+            return await asyncio.wait_for(self._pictures_for(job, options), timeout_s)
         except (asyncio.TimeoutError, openai.APITimeoutError):
             raise ToolError(
-                f"the image service took longer than {self.server.timeout_s:g} s. A smaller size or a lower quality "
-                "is faster"
+                f"the image service took longer than {timeout_s:g} s. A smaller size or a lower quality is faster"
             ) from None
 
-    async def _picture_for(self, prompt: str, options: dict[str, str], chosen: frozenset[str]) -> GeneratedImage:
-        return await self._picture(await self._answer(prompt, options, chosen))
+    async def _pictures_for(self, job: _Job, options: dict[str, Any]) -> list[GeneratedImage]:
+        answer = await self._answer(job, options)
+        entries = answer.get("data") or answer.get("images")
+        if not isinstance(entries, list) or not entries:
+            said = answer.get("error") or answer.get("message") or "nothing about why"
+            raise ToolError(f"the image service sent no picture. It said: {self._words(said)}")
+        return [await self._picture(entry) for entry in entries]
 
-    async def _answer(self, prompt: str, options: dict[str, str], chosen: frozenset[str]) -> Mapping[str, Any]:
+    async def _answer(self, job: _Job, options: dict[str, Any]) -> Mapping[str, Any]:
         """Ask, each time without the option that was refused, until the server is content."""
         async with openai.AsyncOpenAI(
             api_key=self.server.api_key or "none",
             base_url=self.server.base_url or OPENAI_BASE_URL,
             timeout=self.server.timeout_s,
             max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(verify=certificates()),
         ) as client:
             while True:
                 try:
-                    return await self._ask(client, prompt, options)
+                    return await self._ask(client, job, options)
                 except openai.APIStatusError as error:
-                    name = _refused_option(error, options, chosen)
+                    name = _refused_option(error, options, job.chosen)
                     if name is None:
                         raise ToolError(self._explain(error)) from None
-                    self._refused.add(name)
-                    options = {key: value for key, value in options.items() if key != name}
+                    gone = _STREAMING if name in _STREAMING else (name,)
+                    self._refused.update(gone)
+                    options = {key: value for key, value in options.items() if key not in gone}
                 except openai.APITimeoutError:
                     raise
                 except (openai.APIConnectionError, httpx2.HTTPError):
                     raise ToolError("the image service cannot be reached. Trying again later may help") from None
 
-    async def _ask(self, client: openai.AsyncOpenAI, prompt: str, options: dict[str, str]) -> Mapping[str, Any]:
+    async def _ask(self, client: openai.AsyncOpenAI, job: _Job, options: dict[str, Any]) -> Mapping[str, Any]:
         images: Any = client.images.with_streaming_response  # typed for the values that OpenAI's own server knows
-        async with images.generate(model=self.server.model, prompt=prompt, **options) as response:
-            raw = await at_most(response.iter_bytes(), MAX_ANSWER_BYTES)
+        wanted = {"model": self.server.model, "prompt": job.prompt, **options}
+        if job.images:
+            files = [(f"image-{number}.png", data, "image/png") for number, data in enumerate(job.images, start=1)]
+            wanted["image"] = files[0] if len(files) == 1 else files  # some servers know no list
+            if job.mask is not None:
+                wanted["mask"] = ("mask.png", job.mask, "image/png")
+        async with (images.edit if job.images else images.generate)(**wanted) as response:
+            return await self._read(response, job)
+
+    async def _read(self, response: Any, job: _Job) -> Mapping[str, Any]:
+        """The answer, whether it came at once or as a stream."""
+        stream, held, done = EventStream(), 0, []
         try:
-            answer = json.loads(raw)
-        except ValueError:
-            raise ToolError("the image service sent something that is no answer (not JSON)") from None
-        if not isinstance(answer, dict):
-            raise ToolError("the image service sent an answer without a picture")
-        return answer
+            async for piece in response.iter_bytes():
+                held += len(piece)
+                if held > job.most_bytes:
+                    raise ToolError(f"the image service sent more than {job.most_bytes >> 20} MiB")
+                for payload in stream.feed(piece):
+                    done += self._told(payload, job)
+            for payload in stream.close():
+                done += self._told(payload, job)
+        except Unreadable:
+            raise ToolError("the image service sent something that is no answer (broken JSON)") from None
+        if not done:
+            what = "not JSON" if stream.stray else "it broke off"
+            raise ToolError(f"the image service sent something that is no answer ({what})")
+        return done[0] if len(done) == 1 else {"data": [entry for one in done for entry in one.get("data") or ()]}
+
+    def _told(self, payload: Any, job: _Job) -> list[Mapping[str, Any]]:
+        """What one payload adds to the answer: nothing, where it is a picture on the way. Raises ToolError for a no."""
+        if not isinstance(payload, dict):
+            return [] if isinstance(payload, str) else [{}]
+        kind = str(payload.get("type", ""))
+        encoded = payload.get("b64_json")
+        if kind.endswith("partial_image"):
+            if job.on_partial is not None and isinstance(encoded, str):
+                job.on_partial(from_base64(encoded))
+            return []
+        if kind == "error" or (payload.get("error") and not payload.get("data")):
+            raise ToolError(self._explain_words(payload.get("error") or payload))
+        if kind.endswith("completed") and (encoded or payload.get("url")):
+            return [{"data": [payload]}]
+        return [] if kind else [payload]
 
     # ------------------------------------------------------------------ what came back
 
-    async def _picture(self, answer: Mapping[str, Any]) -> GeneratedImage:
-        entries = answer.get("data") or answer.get("images")
-        entry = entries[0] if isinstance(entries, list) and entries else None
+    async def _picture(self, entry: Any) -> GeneratedImage:
         if not isinstance(entry, dict):
-            said = answer.get("error") or answer.get("message") or "nothing about why"
-            raise ToolError(f"the image service sent no picture. It said: {self._words(said)}")
+            raise ToolError("the image service sent an answer without a picture")
         encoded, url = entry.get("b64_json"), entry.get("url")
         if isinstance(encoded, str) and encoded:
             data = from_base64(encoded)
@@ -140,11 +219,8 @@ class OpenAIImages:
 
     def _explain(self, error: openai.APIStatusError) -> str:
         said = self._words(_said(error))
-        if _is_moderation(error):
-            return (
-                "the image service refused this prompt for safety reasons. Tell the user, or describe something "
-                f"else; the same words will be refused again. It said: {said}"
-            )
+        if _is_moderation(error.code or "", _said(error)):
+            return _UNSAFE.format(said=said)
         if error.status_code in (401, 403):
             return (
                 "the image service refused the key, and only the user can put that right (OPENAI_IMAGE_API_KEY or the "
@@ -163,6 +239,15 @@ class OpenAIImages:
             )
         return f"the image service refused the request. It said: {said}"
 
+    def _explain_words(self, error: Any) -> str:
+        """A no in the middle of a stream, or with a status that says yes."""
+        code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
+        message = error.get("message") if isinstance(error, dict) else error
+        said = self._words(message or error)
+        if _is_moderation(code, said):
+            return _UNSAFE.format(said=said)
+        return f"the image service sent no picture. It said: {said}"
+
     def _words(self, said: Any) -> str:
         """The server's own words, short and without the key."""
         text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
@@ -171,12 +256,12 @@ class OpenAIImages:
         return text[:_MAX_DETAIL_CHARS]
 
 
-def _refused_option(error: openai.APIStatusError, options: Mapping[str, str], chosen: frozenset[str]) -> str | None:
+def _refused_option(error: openai.APIStatusError, options: Mapping[str, Any], chosen: frozenset[str]) -> str | None:
     """The option to leave out from now on; None where the refusal is about something else.
 
     A value that the model chose and the server does not like is the model's to change, so it is not left out.
     """
-    if error.status_code not in (400, 422) or _is_moderation(error):
+    if error.status_code not in (400, 422) or _is_moderation(error.code or "", _said(error)):
         return None
     said = _said(error)
     name = error.param if error.param in options else next((o for o in options if re.search(rf"\b{o}\b", said)), None)
@@ -192,5 +277,5 @@ def _said(error: openai.APIStatusError) -> str:
     return error.message
 
 
-def _is_moderation(error: openai.APIStatusError) -> bool:
-    return any(word in (error.code or "") for word in _MODERATED) or "safety system" in _said(error)
+def _is_moderation(code: str, said: str) -> bool:
+    return any(word in code for word in _MODERATED) or "safety system" in said

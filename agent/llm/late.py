@@ -8,12 +8,12 @@ again with each message, and the message's turn says what is wrong.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol, runtime_checkable
 
 from agent.errors import ModelError
-from agent.llm.model import Model, ModelEvent, Request
+from agent.llm.model import Model, ModelEvent, Request, ToolSpec
 
 Connect = Callable[[], Awaitable[Model]]
 """Gives a model for the loop it is called in. Raises ModelError where the server cannot be reached."""
@@ -24,6 +24,13 @@ class Closes(Protocol):
     """A model that holds something open."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class WarmsUp(Protocol):
+    """A model that answers the first question sooner if it may read these tools before it."""
+
+    async def warm_up(self, tools: Sequence[ToolSpec]) -> None: ...
 
 
 async def close(model: Model) -> None:

@@ -82,13 +82,14 @@ async def start_local(settings: Settings) -> LocalModel:
 
 def _start(path: Path, key: str) -> Any:
     try:
-        import xllamacpp  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415 100 MB that few need
+        import xllamacpp  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415 100 MB that few need
     except ImportError:
         raise SettingsError(
             "LOCAL_MODEL needs a package more. Install it with: pip install -r requirements-local.txt"
         ) from None
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
+    parameters.model_alias = {path.stem}  # else it tells the whole path, and exports carry it
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
     parameters.api_keys = [key]

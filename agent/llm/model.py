@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Union
+from typing import Any, Literal, Protocol, Union, runtime_checkable
 
 from agent.events import CallDelta, ReasoningDelta, Replied, RequestSent, Retrying, TextDelta
 from agent.messages import Message
@@ -34,6 +34,29 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     """`none`: the tools stay in sight (earlier calls refer to them), but the model must answer in words."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """How much a model can read and write at once."""
+
+    tokens: int
+    source: Literal["setting", "server", "table", "default"]
+    """Who says so: the operator, the model's server, a table of known models, or nobody."""
+
+
+@runtime_checkable
+class KnowsWindow(Protocol):
+    """A model that can say how much it reads. Others are looked up by their name."""
+
+    @property
+    def window(self) -> Window:
+        """As far as it is known by now."""
+        ...
+
+    async def ask_window(self) -> None:
+        """Find out what the server says of it, unless that was tried before. Raises nothing."""
+        ...
 
 
 class Model(Protocol):

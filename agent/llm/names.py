@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from agent.llm.model import ToolSpec
 
-ALLOWED = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
+ALLOWED = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
+"""Most servers take a digit or an underscore at the beginning; Gemini and Moonshot do not."""
 _CONTROL = re.compile(r"<[|｜].*$|<｜.*$|</?[a-z_:]+>.*$", re.DOTALL)
 _COUNTER = re.compile(r":\d+$")
 _PREFIX = re.compile(r"^.*(?:[.:/]|__)(?=[^.:/]+$)")
@@ -60,5 +61,5 @@ def _fold(name: str) -> str:
 def _shorten(name: str) -> str:
     """A name the rules allow, told apart from others by a digest of the whole."""
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:55].strip("_")
+    plain = re.sub(r"^[^A-Za-z]+", "", re.sub(r"[^A-Za-z0-9_-]+", "_", name))[:55].rstrip("_")
     return f"{plain}_{digest}" if plain else f"tool_{digest}"

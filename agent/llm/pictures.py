@@ -16,6 +16,7 @@ import httpx
 import safehttpx  # type: ignore[import-untyped]
 
 from agent.errors import ToolError
+from agent.llm.certificates import certificates
 
 MAX_IMAGE_BYTES = 40 << 20
 MAX_REDIRECTS = 3
@@ -35,7 +36,9 @@ async def fetch_picture(url: str, base_url: str) -> bytes:
         transport = None if own else await _public_only(url)
         try:
             async with (
-                httpx.AsyncClient(transport=transport, timeout=_FETCH_TIMEOUT_S, trust_env=not own) as client,
+                httpx.AsyncClient(
+                    transport=transport, timeout=_FETCH_TIMEOUT_S, trust_env=not own, verify=certificates()
+                ) as client,
                 client.stream("GET", url) as response,
             ):
                 if not response.has_redirect_location:

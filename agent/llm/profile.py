@@ -43,6 +43,8 @@ class Profile:
     """In which field; empty: in the one it came in."""
     extras_back: bool = True
     """Send back what we do not know, such as thought signatures, where it came from."""
+    signed_calls: bool = False
+    """Every call needs a thought signature, also one that another model made: then a stand-in is sent."""
 
     tools: bool = True
     """Does the server know `tools` at all?"""

@@ -28,7 +28,7 @@ from agent.events import (
     TextDelta,
     TurnEnded,
 )
-from agent.llm.model import ModelEvent, Request
+from agent.llm.model import ModelEvent, Request, Window
 from agent.llm.names import Names
 from agent.llm.profile import Profile
 from agent.llm.wire import Options, build_body
@@ -65,6 +65,8 @@ class RecordedModel:
     """Implements `agent.llm.model.Model` for one conversation: it remembers how far that has come."""
 
     name = "recording"
+    window = Window(1_000_000_000, "default")
+    """Nothing is left out by itself: what was left out when the recording was made, it was."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._replies = list(_replies(entries))
@@ -75,6 +77,9 @@ class RecordedModel:
     def left(self) -> int:
         """Replies that nobody has asked for yet."""
         return len(self._replies) - self._given
+
+    async def ask_window(self) -> None:
+        """There is nobody to ask."""
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """The next reply, without its pauses. One that was stopped then waits to be stopped now.

@@ -22,10 +22,16 @@ Rule = Callable[[str, Profile, Body], "Profile | None"]
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (?:inputs|fields)"
     r"|invalid|not valid|only the default|must be|cannot|can't|not enabled|does not|no such|too large|exceed|deprecated"
-    r"|forbidden|not implemented|out of range|should be|不支持|无效|非法|未知|不能|超出",
+    r"|forbidden|not implemented|out of range|should be|不支持|无效|非法|不合法|不正确|未知|不能|不允许|有误|错误|超出",
     re.IGNORECASE,
 )
 _DROPPABLE = ("stream_options", "temperature", "repeat_penalty")
+_ROLES = re.compile(
+    r"(?:one of|should be|must be|expected|(?:only|仅|只)\s?(?:supports?|支持)?)[^\w.;]{0,6}"
+    r"((?:(?:system|user|assistant|developer|tool|function)(?![_\w]*_)[^\w.;]{0,6}(?:(?:or|and)\b[^\w.;]{0,3})?){2,})",
+    re.IGNORECASE,
+)
+"""A list of the roles that a server takes."""
 _KNOWN_FIELDS = {"role", "content", "tool_calls", "tool_call_id", "name", "id", "type", "function", "arguments"}
 
 
@@ -58,10 +64,10 @@ def _stream(words: str, profile: Profile, body: Body) -> Profile | None:
         r"\bstream(?:ing)?['\"`]?(?: mode)?(?: is| are|=true)? (?:not|un)",
         r"support \w* ?stream(?!_)",
         r"with\w* stream(?!_)",
+        r"不支持.{0,4}(?:流|stream(?!_))",
     )
-    if "stream" not in body or not _says(words, unsupported) or not _says(words, *about, "不支持流"):
-        return None
-    return replace(profile, stream=False)
+    taken = "stream" in body and _says(words, unsupported) and _says(words, *about)
+    return replace(profile, stream=False) if taken else None
 
 
 def _tool_choice(words: str, profile: Profile, body: Body) -> Profile | None:
@@ -129,15 +135,16 @@ def _parameter(words: str, profile: Profile, body: Body) -> Profile | None:
 def _tools(words: str, profile: Profile, body: Body) -> Profile | None:
     if "tools" not in body:
         return None
-    tool = r"(?:tools?|functions?)"
+    tool = r"(?:tools?|functions?|tool_calls|function_call)"
     refused = (
         rf"(?:not|n't|cannot|endpoints found that) (?:currently |yet )?support\w* (?:the )?(?:use of )?{tool}\b(?!\[)",
-        rf"\b{tool}(?: use| calling| calls?)?(?: is| are)? ?(?:not|un) ?-?(?:supported|enabled|available|allowed)",
+        rf"\b{tool}(?: use| calling| calls?)?(?: is| are)? ?(?:not|un) ?-?(?:support|enabl|avail|allow|implement)",
         r"(?:unknown|unsupported|unrecogni[sz]ed|unexpected|invalid)(?: \w+){0,3}:? ['\"`]?tools['\"`]?(?![\w\[.])",
         r"(?<![\w.])(?:body\.)?tools['\"`]?:? (?:extra|unsupported|is not|are not|not permitted|unexpected)",
         r"(?<![\w.])tools\b(?![\[.])[^.]{0,40}(?:not|un) ?-?(?:support|enabl|avail|allow)",
         r"enable-auto-tool-choice|requires? --jinja|tools? param(?:eter)? requires",
-        r"不支持(?:工具|函数|tools|function)",
+        r"不支持.{0,2}(?:工具|函数|(?:tools?|function)(?![a-z_\[.]))",
+        r"(?:工具|函数|(?<![\w.])(?:tools|function[ _]?calls?))(?:参数|调用|功能)?.{0,4}(?:不支持|不可用|未开通)",
     )
     return replace(profile, tools=False) if _says(words, *refused) else None
 
@@ -170,6 +177,11 @@ def _description(words: str, profile: Profile, body: Body) -> Profile | None:
 
 
 # ------------------------------------------------------------------ fields of messages
+
+
+def _signatures(words: str, profile: Profile, body: Body) -> Profile | None:
+    wanted = _says(words, r"missing[^.]{0,30}thought_?signature", r"thought_?signature[^.]{0,20}(?:missing|required)")
+    return replace(profile, signed_calls=True, extras_back=True) if wanted else None
 
 
 def _reasoning(words: str, profile: Profile, body: Body) -> Profile | None:
@@ -212,7 +224,8 @@ def _content(words: str, profile: Profile, body: Body) -> Profile | None:
     bare = any(m.get("tool_calls") and not m.get("content") for m in body["messages"])
     about = (
         r"content\b[^.]{0,60}(?:nil|null|none|empty|missing|required|string|text|type|valid|length|blank)",
-        r"<nil>|(?:empty|null|missing|invalid|blank|nonetype)[^.]{0,40}content|内容.{0,6}空",
+        r"<nil>|(?:empty|null|missing|invalid|blank|nonetype)[^.]{0,40}content|(?:内容|content).{0,6}空",
+        r"role ['\"`]?assistant['\"`]?[^.]{0,20}empty|messages?.{0,4}(?:非法|不合法)",
     )
     if not bare or not _says(words, *about):
         return None
@@ -232,7 +245,10 @@ def _ids(words: str, profile: Profile, body: Body) -> Profile | None:
 
 def _images(words: str, profile: Profile, body: Body) -> Profile | None:
     sent = any(isinstance(m.get("content"), list) for m in body["messages"])
-    about = (r"image|vision|multi-?modal|content[^.]{0,30}(?:type|must be|should be|string)|图",)
+    about = (
+        r"image|vision|multi-?modal|content[^.]{0,30}(?:type|must be|should be|string)|图|多模态",
+        r"expected a string.{0,15}\[",
+    )
     return replace(profile, images=False) if sent and _says(words, *about) else None
 
 
@@ -254,24 +270,37 @@ def _order(words: str, profile: Profile, body: Body) -> Profile | None:
     return None
 
 
-def _system_role(words: str, profile: Profile, body: Body) -> Profile | None:
-    if not any(m["role"] == profile.system_role for m in body["messages"]) or profile.system_role == "user":
-        return None
-    role = profile.system_role
-    if _says(words, r"developer (?:instruction|message|role)s?[^.]{0,30}not"):  # said of both roles
-        return replace(profile, system_role="user")
-    refused = _says(
-        words,
-        rf"['\"`]{role}['\"`][^.]{{0,40}}(?:not|un|invalid)|not support[^.]{{0,20}}['\"`]?{role}\b",
-        rf"\b{role} (?:role|message|instruction|prompt)s?[^.]{{0,30}}(?:not|un)[ -]?(?:support|allow|enabled|known)",
-        rf"(?:unknown|unsupported|invalid|unexpected|no)[^.]{{0,20}}['\"`]?{role}\b|\b{role} is not one of",
-        rf"{role}.{{0,8}}不支持|不支持.{{0,8}}{role}",
-    )
-    if not refused:
-        return None
-    if role == "system":
+def _role(words: str, profile: Profile, body: Body) -> Profile | None:
+    """A role that is not known: the system prompt gets another one; without the tools' role only JSON is left."""
+    sent = {message["role"] for message in body["messages"]}
+    listed = _ROLES.search(words)
+    known = set(re.findall(r"[a-z]+", listed.group(1).lower())) if listed else sent
+    system = profile.system_role
+    both = _says(words, r"developer (?:instruction|message|role)s?[^.]{0,30}not")  # said of both roles
+    if system in sent and system != "user" and (both or system not in known or _refuses_role(words, system, known)):
+        if both:
+            return replace(profile, system_role="user")
+        if system == "developer":
+            return replace(profile, system_role="system")
         return replace(profile, system_role="developer" if _says(words, r"developer", r"\bo1\b") else "user")
-    return replace(profile, system_role="system")
+    if "tool" in sent and ("tool" not in known or _refuses_role(words, "tool", known)):
+        return replace(profile, tools=False)
+    return None
+
+
+def _refuses_role(words: str, role: str, known: set[str]) -> bool:
+    if _ROLES.search(words) and role in known:
+        return False
+    return _says(
+        words,
+        rf"['\"`]{role}['\"`] (?:role )?[^.{{}}]{{0,40}}(?:\bnot\b|n't|\bun|invalid)",
+        rf"not support[^.{{}}]{{0,20}}['\"`]?{role}\b",
+        rf"\b{role}['\"`]? (?:role|message|instruction|prompt)s?[^.{{}}]{{0,30}}(?:\bnot|\bun)[ -]?"
+        r"(?:support|allow|enabl|known)",
+        rf"(?:unknown|unsupported|invalid|unexpected|no) [^.:]{{0,20}}role:? ['\"`]?{role}\b|\b{role} is not one of",
+        rf"(?:unknown|unsupported|invalid|unexpected|no) ['\"`]?{role}['\"`]? (?:role|message|prompt)",
+        rf"{role}.{{0,8}}不支持|不支持.{{0,12}}\b{role}(?![a-z_])",
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -282,11 +311,12 @@ RULES: tuple[Rule, ...] = (
     _parameter,
     _tools,
     _images,
+    _signatures,
     _reasoning,
     _extras,
     _order,
     _ids,
-    _system_role,
+    _role,
     _description,
     _content,
     _schema,

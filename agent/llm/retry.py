@@ -24,6 +24,7 @@ ATTEMPTS = {
     "malformed_response": 3,
     "unreachable": 3,
     "timeout": 3,
+    "repeating": 2,
 }
 """How often a request is sent at most when it fails with this; once with anything else."""
 
@@ -40,6 +41,8 @@ def pause(failure: Failure, attempt: int, jitter: Callable[[], float] = random.r
     """Seconds to wait after failed attempt number `attempt` (from 1); None where asking again is no use."""
     if failure.misread:
         return 0.0 if attempt <= MORE_TRIES else None
+    if failure.code == "repeating":  # the model's fault: the server needs no pause
+        return 0.0 if attempt < ATTEMPTS[failure.code] else None
     if attempt >= ATTEMPTS.get(failure.code, 1) or failure.headers.get("x-should-retry") == "false":
         return None
     if failure.status == 404:  # a page that is not there, whatever it says

@@ -10,6 +10,7 @@ An own decoder, because the payload has to be found in all of these and the usua
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 DONE = "[DONE]"
@@ -17,6 +18,12 @@ DONE = "[DONE]"
 
 _DECODER = json.JSONDecoder(strict=False)
 BOM = "\ufeff"
+_AGAIN = re.compile(r"\A(?:data: *)+")
+"""Some proxies put it before what has it already."""
+
+
+MAX_LINES, MAX_CHARS = 1_000, 4_000_000
+"""Of one payload over several lines. Each line may end it, so all of it is read again with each."""
 
 
 class Unreadable(ValueError):
@@ -65,13 +72,15 @@ class EventStream:
 
     def _line(self, line: str, payloads: list[Any]) -> None:
         line = line.removeprefix(BOM)
-        if line.startswith("data:"):
+        if line.lstrip(" \t").startswith("data:"):
+            line = line.lstrip(" \t")
             data = line[6:] if line.startswith("data: ") else line[5:]
-            while data.startswith("data:"):  # some proxies put it before what has it already
-                data = data[5:].lstrip(" ")
+            data = _AGAIN.sub("", data)
             if not self._data and self._whole(data, payloads):
                 return
             self._data.append(data)
+            if len(self._data) > MAX_LINES or (len(self._data) > 1 and sum(map(len, self._data)) > MAX_CHARS):
+                raise Unreadable("an event of too many lines")
             if len(self._data) > 1 and self._whole("\n".join(self._data), payloads):
                 self._data.clear()
         elif not line.strip():
@@ -93,13 +102,17 @@ class EventStream:
             except ValueError:
                 return False
             rest = stripped[end:].lstrip()
-            if rest and not rest.startswith("data:"):
+            found = [payload]
+            if rest and not rest.startswith("data:") and not (rest.startswith("{") and self._whole(rest, found)):
                 return False
-            payloads.append(payload)
-            if rest:  # the line end between two events got lost
+            payloads += found
+            if rest.startswith("data:"):  # the line end between two events got lost
                 self._line(rest, payloads)
             return True
-        return not stripped
+        if len(stripped) > 1 and stripped[0] == stripped[-1] == '"':  # a payload that was made JSON twice
+            inner = _text_in(stripped)
+            return inner.startswith(("{", DONE)) and self._whole(inner, payloads)
+        return not stripped or stripped.startswith(":")  # a comment that a gateway took for data
 
     def _end_event(self, payloads: list[Any]) -> None:
         if not self._data:
@@ -110,3 +123,10 @@ class EventStream:
             raise Unreadable(data)
         if data:
             self.stray.append(data)
+
+
+def _text_in(data: str) -> str:
+    try:
+        return str(json.loads(data)).strip()
+    except ValueError:
+        return ""

@@ -37,6 +37,8 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
     "<|action_start|>": ("<|action_end|>",),
     "<|START_ACTION|>": ("<|END_ACTION|>",),
     "<start_function_call>": ("<end_function_call>",),
+    "<|open|>tools<|sep|>": ("<|close|>tools<|sep|>",),
+    **{f"<|open|>{word} tool=": ("<|close|>call<|sep|>",) for word in ("call", "toolscall")},
     "[TOOL_CALL]": ("[/TOOL_CALL]",),
     "[TOOL_CALLS]": ("[/TOOL_CALLS]",),
     "[TOOL_REQUEST]": ("[END_TOOL_REQUEST]",),
@@ -60,12 +62,14 @@ _BODY_IS_ALL = (
     *(f"<{bar}DSML{bar}invoke name=" for bar in "｜|"),
     "<tool_call name=",
     "<tool name=",
+    "<|open|>call tool=",
+    "<|open|>toolscall tool=",
 )
 """Openings that belong to the call themselves."""
 
 _STRAY_END = re.compile(
     r"\s*(?:</(?:\w+:)?(?:tool_calls?|function_calls?|function|invoke|tool_use|tools)>|<function>|\[/TOOL_CALLS?\]"
-    r"|<[|｜][^<>|｜]*(?:end|end_of_turn|eot_id|eom_id|call|im_end)[|｜]>|</s>)+"
+    r"|<\|close\|>\w*<\|sep\|>|<[|｜][^<>|｜]*(?:end|end_of_turn|eot_id|eom_id|call|im_end)[|｜]>|</s>)+"
 )
 _EXPLAINS = re.compile(
     r"\bhow (?:it|this|that|the \w+|an? \w+) (?:looks?|works?|is)"
@@ -154,7 +158,8 @@ class TextCalls:
         if stray := _STRAY_END.match(self._held):
             self._held = self._held[stray.end() :]
         rest = self._held.strip()
-        waits = not rest or (rest[0] in "<[" and len(rest) < 40 and not set(">]") & set(rest))
+        opened = rest.startswith("<|close|>") or not set(">]") & set(rest)
+        waits = not rest or (rest[0] in "<[" and len(rest) < 40 and opened)
         self._after_call = waits
         return waits and not at_end
 

@@ -30,8 +30,13 @@ _PAIRS = {
 _OPENING = re.compile("|".join(map(re.escape, _PAIRS)))
 _CLOSING = re.compile(r"</(?:think|thinking|seed:think|mm:think)>|\[/THINK\]|◁/think▷")
 """Closing tags that are believed without an opening one: some servers' templates swallow it."""
-_FINAL = ("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>")
-_STARTS = frozenset("<[◁")
+_MEANS_NOTHING = (
+    "<|start|>assistant<|channel|>final<|message|>",
+    "<|channel|>final<|message|>",
+    "]<]minimax[>[",
+)
+"""Tokens that only say that text, or a tag, follows."""
+_STARTS = frozenset("<[]◁")
 
 
 def partial_end(text: str, literals: Iterable[str]) -> int:
@@ -88,7 +93,7 @@ class ThinkSplitter:
         before, tag, after = self._held.partition(self._closing)
         if tag:
             self._give(parts, "reasoning", before)
-            self._closing, self._held = "", _without_final(after.lstrip())
+            self._closing, self._held = "", _plain(after.lstrip())
             self._after_reasoning = not self._held
             return bool(self._held)
         wait = partial_end(self._held, [self._closing])
@@ -97,11 +102,11 @@ class ThinkSplitter:
         return False
 
     def _in_text(self, parts: list[Part]) -> bool:
-        held = self._held = _without_final(self._held)
+        held = self._held = _plain(self._held)
         opening, closing = _OPENING.search(held), _CLOSING.search(held)
         first = min((m for m in (opening, closing) if m), key=lambda m: m.start(), default=None)
         if first is None:
-            wait = partial_end(held, [*_PAIRS, "</think>", "</thinking>", "</seed:think>", "[/THINK]", *_FINAL])
+            wait = partial_end(held, [*_PAIRS, "</think>", "</thinking>", "</seed:think>", "[/THINK]", *_MEANS_NOTHING])
             self._give(parts, "text", held[: len(held) - wait])
             self._held = held[len(held) - wait :]
             return False
@@ -129,7 +134,7 @@ class ThinkSplitter:
                 self._text.append(text)
 
 
-def _without_final(text: str) -> str:
-    for marker in _FINAL:
-        text = text.replace(marker, "")
+def _plain(text: str) -> str:
+    for token in _MEANS_NOTHING:
+        text = text.replace(token, "")
     return text

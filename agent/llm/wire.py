@@ -31,6 +31,9 @@ NO_RESULT = "(no result: the call was interrupted)"
 LEFT_OUT = "(The beginning of this conversation was left out.)"
 CALLING = "(calling tools)"
 GOING_ON = "(I have read the results.)"
+NOT_SHOWN = "(A picture came with this, but it cannot be shown to you: this model takes no pictures.)"
+STAND_IN = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini documents for calls that another model made."""
 _LETTERS = string.digits + string.ascii_letters
 
 
@@ -171,11 +174,23 @@ def _converted(messages: Iterable[Message], names: Names, profile: Profile) -> I
             images = []
         if isinstance(message, UserMessage):
             if message.text.strip():
-                yield {"role": "user", "content": message.text}
+                yield {"role": "user", "content": _said_by_user(message, profile)}
         elif message.text.strip() or message.tool_calls:
             yield _assistant(message, names, profile)
     if images:
         yield {"role": "user", "content": images}
+
+
+def _said_by_user(message: UserMessage, profile: Profile) -> str | list[WireMessage]:
+    """The text, then the pictures that came with it, each under its name; where none can be shown, words say so."""
+    if not message.images:
+        return message.text
+    if not profile.images:
+        return f"{message.text}\n{NOT_SHOWN}"
+    parts: list[WireMessage] = [{"type": "text", "text": message.text}]
+    for image in message.images:
+        parts += [{"type": "text", "text": f"{image.name}:"}, _picture(image)]
+    return parts
 
 
 def _assistant(message: AssistantMessage, names: Names, profile: Profile) -> WireMessage:
@@ -201,6 +216,8 @@ def _call(call: ToolCall, names: Names, profile: Profile) -> WireMessage:
         extra = dict(call.extra)
         function.update(extra.pop("function", {}))
         wire = {**extra, **wire}
+    if profile.signed_calls:
+        wire.setdefault("extra_content", STAND_IN)
     return wire
 
 
@@ -210,6 +227,8 @@ def _result(message: ToolMessage, profile: Profile) -> WireMessage:
         "tool_call_id": wire_id(message.call_id, profile),
         "content": message.text if message.text.strip() else NO_OUTPUT,
     }
+    if message.images and not profile.images:
+        wire["content"] += f"\n{NOT_SHOWN}"
     if profile.name_in_results:
         wire["name"] = message.name
     return wire

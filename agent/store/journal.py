@@ -24,10 +24,12 @@ from agent.errors import NotKept
 from agent.events import (
     CallDelta,
     CallFinished,
+    Delegated,
     OutputDelta,
     ReasoningDelta,
     Replied,
     Retrying,
+    Steered,
     StepStarted,
     TextDelta,
     TurnEnded,
@@ -143,12 +145,15 @@ class Journal:
 
     def _said(self, entry: Entry) -> Said | None:
         event = entry.event
-        if isinstance(event, TurnStarted):
+        if isinstance(event, (TurnStarted, Steered)):
             return Said("person", event.message.text)
         if isinstance(event, Replied):
             return Said("model", event.message.text)
         if isinstance(event, CallFinished):
             return Said("tool", event.text[:MAX_TOOL_TEXT])
+        if isinstance(event, Delegated):  # its task and how it ended stand in the call that runs it
+            inner = isinstance(event.event, (Replied, CallFinished))
+            return self._said(replace(entry, event=event.event)) if inner else None
         if isinstance(event, TurnEnded):  # cut off in mid-reply: what was said was said
             return Said("model", "".join(self._reply))
         return None
@@ -177,7 +182,7 @@ class Journal:
 
 def _told_first(entry: Entry) -> bool:
     """Deltas, and the news that nothing can be kept."""
-    event = entry.event
+    event = entry.event.event if isinstance(entry.event, Delegated) else entry.event
     if isinstance(event, TurnEnded) and event.fault is not None:
         return event.fault.code in ("disk_full", "storage_failed")
     return isinstance(event, DELTAS)

@@ -93,6 +93,26 @@ audit_head = Table(  # the chain's last row, so that a row missing at the end is
     "audit_head", metadata, Column("n", Integer, nullable=False), Column("hash", String(64), nullable=False)
 )
 
+memories = Table(  # what is remembered of an owner; `agent/store/memories.py` says what the columns mean
+    "memories",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("owner", String(200), nullable=False, index=True),
+    Column("text", Text, nullable=False),
+    Column("always", Boolean, nullable=False),
+    Column("session_id", String(64), nullable=False),  # no key: a memory outlives the session it comes from
+    Column("at", Double, nullable=False),
+    Column("used_at", Double),
+    Column("deleted_at", Double),
+)
+
+owners = Table(  # what an owner has chosen; who has chosen nothing has no row
+    "owners",
+    metadata,
+    Column("owner", String(200), primary_key=True),
+    Column("remembers", Boolean, nullable=False),
+)
+
 SQLITE_SEARCH = (
     "CREATE VIRTUAL TABLE said_index USING fts5(text, content='said', content_rowid='key', tokenize='trigram')",
     "CREATE TRIGGER said_added AFTER INSERT ON said BEGIN"
@@ -107,7 +127,20 @@ POSTGRES_SEARCH = (
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Sequence[Migration] = ()
+
+def _with_memories(connection: Connection) -> None:
+    """Version 2. In words of its own: the tables above go on changing, what this version looked like does not."""
+    for statement in (
+        "CREATE TABLE memories (id VARCHAR(32) NOT NULL PRIMARY KEY, owner VARCHAR(200) NOT NULL, text TEXT NOT NULL,"
+        " always BOOLEAN NOT NULL, session_id VARCHAR(64) NOT NULL, at DOUBLE PRECISION NOT NULL,"
+        " used_at DOUBLE PRECISION, deleted_at DOUBLE PRECISION)",
+        "CREATE INDEX ix_memories_owner ON memories (owner)",
+        "CREATE TABLE owners (owner VARCHAR(200) NOT NULL PRIMARY KEY, remembers BOOLEAN NOT NULL)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+MIGRATIONS: Sequence[Migration] = (_with_memories,)
 """`MIGRATIONS[i]` makes version i + 2 out of version i + 1. Append only; the tables above are always the newest."""
 
 OLDEST_SQLITE = (3, 35)

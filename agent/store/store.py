@@ -28,6 +28,7 @@ from agent.store import schema
 from agent.store.engine import connect, reading, writing
 from agent.store.holds import Holds
 from agent.store.journal import Journal, title_of
+from agent.store.memories import Memories
 
 NO_SESSION = "there is no such session"
 ELSEWHERE = "this conversation is open in another process of the app, such as a task in a terminal"
@@ -116,6 +117,10 @@ class Store:
         """The writer of a new session. The session is in the database from its first event on."""
         return Journal(self._begin, session_id, owner, Trail(owner, session_id, self.scrub))
 
+    def memories(self, owner: str) -> Memories:
+        """What is remembered of this owner, and of nobody else."""
+        return Memories(self._engine, owner, self.scrub)
+
     def load(self, owner: str, session_id: str) -> Kept:
         """Read a whole log. Raises Refused where the owner has no such session, StoreError where it is unreadable."""
         with reading(self._engine) as connection:
@@ -178,23 +183,27 @@ class Store:
             rows = connection.execute(found).all()
         return [Found(_summary(row), row.seq, row.who, _excerpt(row.text, terms[0])) for row in rows]
 
-    def purge(self, deleted_before: float | None = None) -> int:
-        """End the sessions deleted before this time (30 days ago) and their files; return how many.
+    def purge(self, deleted_before: float | None = None, clear: Callable[[str], None] = lambda _: None) -> int:
+        """End the sessions deleted before this time (30 days ago) and their files; return how many. Memories, too.
 
-        Their audit rows stay. May take a while: at start, or in a thread.
+        `clear` is told each id before: it removes what else is kept of the session, and what it raises leaves all the
+        sessions for the next time. Their audit rows stay. May take a while: at start, or in a thread.
         """
         before = time.time() - KEEP_DELETED_SECONDS if deleted_before is None else deleted_before
         sessions = schema.sessions.c
-        with writing(self._engine) as connection:
+        with reading(self._engine) as connection:
             query = select(sessions.key, sessions.id).where(sessions.deleted_at < before)
             gone = {key: session_id for key, session_id in connection.execute(query)}
-            keys = list(gone)
+        for session_id in gone.values():
+            clear(session_id)
+            if (outbox := self.outbox(session_id)).is_dir():
+                shutil.rmtree(outbox)
+        keys = list(gone)
+        with writing(self._engine) as connection:
             for table in (schema.entries, schema.said):
                 connection.execute(delete(table).where(table.c.session.in_(keys)))
             connection.execute(delete(schema.sessions).where(schema.sessions.c.key.in_(keys)))
-        for session_id in gone.values():
-            if (outbox := self.outbox(session_id)).is_dir():
-                shutil.rmtree(outbox)
+            connection.execute(delete(schema.memories).where(schema.memories.c.deleted_at < before))
         return len(gone)
 
     def whose(self, session_id: str = "") -> tuple[str, str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -85,9 +87,12 @@ async def play(session: Session) -> None:
     assert await session.wait() == "answered"
 
 
-def live(folder: Path, die_at: int) -> None:
-    """Play the session; die as event `die_at` is written, before or after it is, by turns."""
-    folder.mkdir()
+def live(folder: Path, empty: Path, die_at: int) -> None:
+    """Play the session; die as event `die_at` is written, before or after it is, by turns.
+
+    On a copy of an empty store: making one takes longer than the session.
+    """
+    shutil.copytree(empty, folder)
     store = Store(folder, str)
     told = os.open(folder / "told", os.O_WRONLY | os.O_CREAT)
     journal = store.journal(OWNER, SESSION)
@@ -124,8 +129,10 @@ def in_a_child(work: Callable[[], None]) -> int:
 
 def main(folder: Path) -> None:
     die_at = 0
-    while in_a_child(partial(live, folder / str(die_at), die_at)) == signal.SIGKILL:
-        die_at += 1
+    with tempfile.TemporaryDirectory() as empty:
+        Store(Path(empty), str).close()
+        while in_a_child(partial(live, folder / str(die_at), Path(empty), die_at)) == signal.SIGKILL:
+            die_at += 1
 
 
 if __name__ == "__main__":

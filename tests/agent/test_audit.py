@@ -181,8 +181,7 @@ def test_the_trail_outlives_its_session_and_can_be_filtered(store: Store) -> Non
     assert [row.n for row in store.audit_rows(since=rows[1].at, until=rows[3].at)] == [2, 3]
 
 
-def test_exports_hold_every_row_and_no_formula(open_store: Open) -> None:
-    store = open_store()
+def test_exports_hold_every_row_and_no_formula(store: Store) -> None:
     calls_in(store, "ann", "s1", 1)
     [row] = store.audit_rows()
     odd = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", 'a "quoted", cell\nof two lines', "中文", ""]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,17 @@ from agent.events import (
     CallFinished,
     CallStarted,
     Event,
+    FromTurn,
     MessageQueued,
     MessageWithdrawn,
     Nudged,
+    OneCall,
+    OneUndo,
     Replied,
     TurnEnded,
     TurnStarted,
+    Undone,
+    UndoTarget,
 )
 from agent.llm.model import Request
 from agent.log import EventLog
@@ -38,6 +45,7 @@ from agent.store import Store
 from agent.store.journal import Journal
 from agent.tool import Effect, Toolbox, ToolContext, tool
 from agent.transcript import Transcript
+from agent.undo import OnConflict, Span
 from tests.scripted import ScriptedModel, call
 
 
@@ -64,7 +72,48 @@ async def launch(context: ToolContext) -> str:
     return "launched"
 
 
-TOOLBOX = Toolbox([look, write, launch])
+class Remembered:
+    """Checkpoints whose names are what the file held: so the log itself tells what is on the disk."""
+
+    @asynccontextmanager
+    async def around(self, context: ToolContext) -> AsyncIterator[None]:
+        before = held(context.workspace)
+        try:
+            yield
+        finally:
+            if (after := held(context.workspace)) != before:
+                context.facts.update(told(before, after))
+
+    async def restore_preview(self, workspace: Path, spans: Sequence[Span], paths: Any = None) -> Any:
+        raise NotImplementedError
+
+    async def restore(
+        self, workspace: Path, spans: Sequence[Span], paths: Any = None, on_conflict: OnConflict = "refuse"
+    ) -> dict[str, Any]:
+        """To what it was before the first span; where the spans do not lead here one after another, only by choice."""
+        await asyncio.sleep(0)
+        now, steps = held(workspace), [*spans, (held(workspace), "", False)]
+        if any(one[1] != after[0] for one, after in pairwise(steps)) and on_conflict == "refuse":
+            raise Refused("changed since")
+        (workspace / "written").write_text(spans[0][0])
+        return told(now, spans[0][0])
+
+    async def diff(self, workspace: Path, before: str, after: str, path: str) -> str:
+        raise NotImplementedError
+
+
+def held(workspace: Path) -> str:
+    file = workspace / "written"
+    return file.read_text() if file.exists() else ""
+
+
+def told(before: str, after: str) -> dict[str, Any]:
+    changed = [{"path": "written", "change": "modified", "bytes": len(after)}] if before != after else []
+    return {"before": before, "checkpoint": after, "changed": changed, "changed_total": len(changed)}
+
+
+REMEMBERED = Remembered()
+TOOLBOX = Toolbox([look, write, launch], around=REMEMBERED.around)
 POLICY = Policy({Effect.EXECUTE: Verdict("ask")})
 
 
@@ -262,7 +311,7 @@ class Player:
         self.session = self.sessions().create("ann")
 
     def sessions(self) -> Sessions:
-        agent = Agent(Watched(), TOOLBOX, policy=POLICY)
+        agent = Agent(Watched(), TOOLBOX, policy=POLICY, checkpoints=REMEMBERED)
 
         def build(owner: str, session_id: str, log: EventLog) -> Session:
             return Session(agent, self.folder, self.folder, owner, log, session_id)
@@ -284,6 +333,8 @@ class Player:
                 session.select(some_turn)
             elif action == "resume":
                 session.resume()
+            elif action == "undo":
+                await session.undo(self.target(number), on_conflict="overwrite" if number % 2 else "refuse")
             elif action == "decide":
                 one = session.open_calls()[number % len(session.open_calls())] if session.open_calls() else None
                 if one is not None:
@@ -299,6 +350,16 @@ class Player:
         else:
             for _ in range(number % 40):  # let it get somewhere
                 await asyncio.sleep(0)
+
+    def target(self, number: int) -> UndoTarget:
+        """A turn, a call, or an undo."""
+        log, kind = self.session.log.since(0), number % 3
+        calls = [e.event.call_id for e in log if isinstance(e.event, CallFinished)] or ["none"]
+        undos = [e.event.id for e in log if isinstance(e.event, Undone)] or ["none"]
+        turns = len(self.session.transcript.branches.parents)
+        if kind == 0:
+            return FromTurn(number % (turns + 1))
+        return OneCall(calls[number % len(calls)]) if kind == 1 else OneUndo(undos[number % len(undos)])
 
     async def crash(self) -> None:
         """The process is gone: what it had not written is lost, and nothing it would have done happens."""
@@ -349,7 +410,26 @@ def check_log(session: Session) -> None:
         assert number is not None and call_id in session.transcript.open_in(number)
 
 
-ACTIONS = ("send", "send", "wait", "wait", "stop", "decide", "decide", "edit", "retry", "select", "resume", "crash")
+def check_files(session: Session) -> None:
+    """The files are what the log says: each change begins where the one before ended, and the last one is there.
+
+    A call that was cut off by a crash may have done its work, unseen.
+    """
+    known, unseen = "", False
+    for entry in session.log.since(0):
+        event = entry.event
+        if isinstance(event, (CallFinished, Undone)) and "checkpoint" in event.details:
+            assert unseen or event.details["before"] == known
+            known, unseen = event.details["checkpoint"], False
+        elif isinstance(event, CallFinished) and event.status == "interrupted":
+            unseen = True
+    assert unseen or held(session.workspace) == known
+
+
+ACTIONS = (
+    *("send", "send", "wait", "wait", "stop", "decide", "decide", "edit", "retry", "select", "resume", "crash"),
+    *("undo", "undo"),
+)
 SEQUENCES = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 1_000)), min_size=1, max_size=14)
 
 
@@ -376,12 +456,14 @@ def test_whatever_happens_the_log_stays_sound(
     big_store: Store, tmp_path: Path, sequence: list[tuple[str, int]]
 ) -> None:
     async def scenario() -> None:
+        (tmp_path / "written").unlink(missing_ok=True)
         player = Player(big_store, tmp_path)
         for action, number in sequence:
             await player.play(action, number)
         session = player.session
         await session.stop()
         check_log(session)
+        check_files(session)
         if not session.waiting:
             check_valid_for_a_model(session.transcript.messages)
         if len(session.log):

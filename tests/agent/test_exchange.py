@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 from agent.errors import Refused
 from agent.events import (
     BranchSelected,
+    Budget,
+    BudgetRaised,
     CallAwaiting,
     CallDecided,
     CallFinished,
     CallStarted,
+    Compacted,
     Event,
     Fault,
     File,
     MessageQueued,
+    Meter,
     Nudged,
     Replied,
     RequestSent,
@@ -32,11 +36,13 @@ from agent.events import (
     TurnEnded,
     TurnResumed,
     TurnStarted,
+    Usage,
 )
 from agent.exchange import MAX_BYTES, MAX_ENTRIES, MAX_LINE, export_lines, import_lines
 from agent.log import Entry, EventLog
 from agent.messages import AssistantMessage, ToolCall, UserMessage
 from agent.session import Session
+from agent.sessions import FROM_A_FILE
 from agent.store import Store
 from agent.transcript import Transcript
 from tests.agent import dying
@@ -69,9 +75,8 @@ ASKED = (TurnStarted(1, UserMessage("go")), StepStarted(1), Replied(AssistantMes
 # ---------------------------------------------------------------------- there and back
 
 
-def test_a_session_comes_back_as_a_new_one_of_the_importer(open_store: Open, tmp_path: Path) -> None:
+def test_a_session_comes_back_as_a_new_one_of_the_importer(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = open_store()
         sessions = dying.open_sessions(store, tmp_path, dying.agent(*dying.SCRIPT, "welcome back"))
         session = sessions.create("ann")
         session.send("Do s3cret things.")
@@ -88,7 +93,9 @@ def test_a_session_comes_back_as_a_new_one_of_the_importer(open_store: Open, tmp
         assert copy.owner == "bob" and copy.id != session.id
         assert store.summary("bob", copy.id).title == "Do *** things."
         assert copy.path(2) == [2] and copy.siblings(2) == [1, 2]
-        assert copy.transcript.messages == session.transcript.messages
+        *said, note = copy.transcript.messages
+        assert said == session.transcript.messages
+        assert note == UserMessage(FROM_A_FILE, source="glassloop")
         assert len(list(store.audit_rows())) == rows  # nothing ran here
         assert store.search("bob", "nothing") == [] and store.search("bob", "That was all")
         with pytest.raises(Refused):
@@ -227,6 +234,33 @@ def test_what_is_no_session_is_refused(content: bytes) -> None:
 def test_lines_that_make_no_conversation_are_refused(events: tuple[Event, ...]) -> None:
     with pytest.raises(Refused, match="does not follow"):
         imported(*events)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Replied(AssistantMessage("x"), "stop", Usage(10**400)),
+        Replied(AssistantMessage("x"), "stop", Usage(-(10**9))),  # would give a session more than its limit
+        StepStarted(-(10**9)),
+        Compacted(5, 10**400),
+        TurnEnded(1, "budget", budget=Budget("money", "turn", float("nan"), 1.0)),
+        TurnEnded(1, "answered", meter=Meter(seconds=float("inf"))),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(event: Event) -> None:
+    with pytest.raises(Refused, match="line 4 holds a number"):
+        imported(TurnStarted(1, UserMessage("x")), StepStarted(1), event)
+
+
+def test_what_somebody_else_granted_and_expected_stays_behind() -> None:
+    message = UserMessage("go", expects=("$ touch made",))
+    paused = TurnEnded(1, "budget", budget=Budget("tokens", "session", 5.0, 5.0))
+    raised = BudgetRaised("tokens", 1e12, "session")
+    events = (TurnStarted(1, message), paused, raised, TurnResumed(1), TurnEnded(1, "interrupted"))
+    started, *rest = imported(*events)
+    assert started == TurnStarted(1, UserMessage("go"))
+    assert rest == [paused, TurnResumed(1), TurnEnded(1, "interrupted")]
+    assert import_lines(as_file(*events), 0, file_names=True).entries[0].event == events[0]  # to be looked at
 
 
 def test_what_is_too_large_is_refused() -> None:

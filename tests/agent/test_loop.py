@@ -214,7 +214,7 @@ def test_messages_sent_meanwhile_wait_and_stop_hands_them_back(tmp_path: Path) -
         session = make_session(tmp_path, "one", "two", Hang)
         session.send("first")
         session.send("second")
-        assert list(session.turn.queue.values()) == ["second"]
+        assert [queued.text for queued in session.turn.queue.values()] == ["second"]
         await session.wait()
         session.send("third")
         session.send("fourth")

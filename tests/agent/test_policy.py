@@ -10,27 +10,27 @@ from agent.policy import Boundary, Exposure, Mode, Policy, Verdict, arguments_ha
 from agent.tool import Effect, ToolContext, tool
 from tests.scripted import call
 
-READ, WRITE, EXECUTE, NETWORK, SPEND = Effect
+READ, WRITE, EXECUTE, NETWORK, SPEND, REMEMBER = Effect
 
 
 @pytest.mark.parametrize(
     ("mode", "boundary", "exposure", "answers"),
-    [  # read, write, execute, network, spend
-        ("read_only", "strong", "local", "allow deny deny deny deny"),
-        ("read_only", "none", "share", "allow deny deny deny deny"),
-        ("ask", "strong", "local", "allow allow ask ask ask"),
-        ("ask", "partial", "local", "allow allow ask ask ask"),
-        ("ask", "none", "local", "allow allow ask ask ask"),
-        ("auto", "strong", "local", "allow allow allow ask ask"),
-        ("auto", "partial", "local", "allow allow ask ask ask"),
-        ("auto", "none", "local", "allow allow ask ask ask"),
-        ("auto", "strong", "share", "allow allow allow ask ask"),
-        ("auto", "strong", "space", "allow allow allow ask ask"),
-        ("ask", "partial", "share", "allow allow deny ask ask"),
-        ("auto", "partial", "space", "allow allow deny ask ask"),
-        ("auto", "none", "space", "allow allow deny ask ask"),
-        ("auto", "a new word", "local", "allow allow ask ask ask"),
-        ("auto", "none", "a new word", "allow allow deny ask ask"),
+    [  # read, write, execute, network, spend, remember
+        ("read_only", "strong", "local", "allow deny deny deny deny deny"),
+        ("read_only", "none", "share", "allow deny deny deny deny deny"),
+        ("ask", "strong", "local", "allow allow ask ask ask ask"),
+        ("ask", "partial", "local", "allow allow ask ask ask ask"),
+        ("ask", "none", "local", "allow allow ask ask ask ask"),
+        ("auto", "strong", "local", "allow allow allow ask ask ask"),
+        ("auto", "partial", "local", "allow allow ask ask ask ask"),
+        ("auto", "none", "local", "allow allow ask ask ask ask"),
+        ("auto", "strong", "share", "allow allow allow ask ask ask"),
+        ("auto", "strong", "space", "allow allow allow ask ask ask"),
+        ("ask", "partial", "share", "allow allow deny ask ask ask"),
+        ("auto", "partial", "space", "allow allow deny ask ask ask"),
+        ("auto", "none", "space", "allow allow deny ask ask ask"),
+        ("auto", "a new word", "local", "allow allow ask ask ask ask"),
+        ("auto", "none", "a new word", "allow allow deny ask ask ask"),
     ],
 )
 def test_the_whole_table(mode: Mode, boundary: Boundary, exposure: Exposure, answers: str) -> None:
@@ -38,6 +38,14 @@ def test_the_whole_table(mode: Mode, boundary: Boundary, exposure: Exposure, ans
     verdicts = [policy.judge([effect]) for effect in Effect]
     assert " ".join(verdict.answer for verdict in verdicts) == answers
     assert all(verdict.why for verdict in verdicts if verdict.answer != "allow")
+
+
+def test_what_lasts_in_the_persons_name_is_asked_once_others_have_spoken() -> None:
+    auto, read_only = Policy.of("auto", "strong", "local"), Policy.of("read_only", "strong", "local")
+    assert auto.judge([REMEMBER], from_outside=False).answer == "allow"
+    assert auto.judge([REMEMBER], from_outside=True).answer == "ask"
+    assert Policy().judge([REMEMBER], from_outside=True).answer == "ask"  # whatever the rules leave out
+    assert read_only.judge([REMEMBER], from_outside=False).answer == "deny"
 
 
 def test_an_unknown_mode_is_an_error() -> None:

@@ -92,15 +92,15 @@ def test_a_restart_changes_nothing(open_store: Open, database_url: str, tmp_path
     run(scenario())
 
 
-def test_an_empty_session_leaves_no_trace(open_store: Open, tmp_path: Path) -> None:
-    sessions = dying.open_sessions(open_store(), tmp_path, dying.agent())
+def test_an_empty_session_leaves_no_trace(store: Store, tmp_path: Path) -> None:
+    sessions = dying.open_sessions(store, tmp_path, dying.agent())
     session = sessions.create("ann")
     assert sessions.get("ann", session.id) is session and sessions.summaries("ann") == []
 
 
-def test_a_session_is_found_by_its_owner_only_asleep_or_awake(open_store: Open, tmp_path: Path) -> None:
+def test_a_session_is_found_by_its_owner_only_asleep_or_awake(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
-        sessions = dying.open_sessions(open_store(), tmp_path, dying.agent("hello"))
+        sessions = dying.open_sessions(store, tmp_path, dying.agent("hello"))
         session = sessions.create("ann")
         session.send("hi")
         await session.wait()
@@ -120,9 +120,9 @@ def test_a_session_is_found_by_its_owner_only_asleep_or_awake(open_store: Open, 
     run(scenario())
 
 
-def test_only_idle_sessions_leave_memory(open_store: Open, tmp_path: Path) -> None:
+def test_only_idle_sessions_leave_memory(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
-        sessions = dying.open_sessions(open_store(), tmp_path, dying.agent("one", "two", Hang))
+        sessions = dying.open_sessions(store, tmp_path, dying.agent("one", "two", Hang))
         idle, watched, busy = (sessions.create("ann") for _ in range(3))
         for session in (idle, watched):
             session.send("hi")
@@ -140,9 +140,9 @@ def test_only_idle_sessions_leave_memory(open_store: Open, tmp_path: Path) -> No
     run(scenario())
 
 
-def test_deleting_stops_and_undoing_brings_back(open_store: Open, tmp_path: Path) -> None:
+def test_deleting_stops_and_undoing_brings_back(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
-        sessions = dying.open_sessions(open_store(), tmp_path, dying.agent([TextDelta("half"), Hang]))
+        sessions = dying.open_sessions(store, tmp_path, dying.agent([TextDelta("half"), Hang]))
         session = sessions.create("ann")
         session.send("hi")
         await until(session, lambda event: isinstance(event, TextDelta))
@@ -255,9 +255,9 @@ def test_the_interrupted_call_is_told_apart_from_those_that_never_ran(crashed: l
 # ---------------------------------------------------------------------- going on
 
 
-def test_going_on_is_offered_only_where_something_was_cut_off(open_store: Open, tmp_path: Path) -> None:
+def test_going_on_is_offered_only_where_something_was_cut_off(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
-        sessions = dying.open_sessions(open_store(), tmp_path, dying.agent("done", [TextDelta("ha"), Hang], "lf done"))
+        sessions = dying.open_sessions(store, tmp_path, dying.agent("done", [TextDelta("ha"), Hang], "lf done"))
         session = sessions.create("ann")
         with pytest.raises(Refused):
             session.resume()
@@ -280,9 +280,8 @@ def test_going_on_is_offered_only_where_something_was_cut_off(open_store: Open, 
     run(scenario())
 
 
-def test_what_an_interruption_left_in_the_queue_is_sent_first(open_store: Open, tmp_path: Path) -> None:
+def test_what_an_interruption_left_in_the_queue_is_sent_first(store: Store, tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = open_store()
         session = dying.open_sessions(store, tmp_path, dying.agent(Hang)).create("ann")
         session.send("one")
         session.send("two")

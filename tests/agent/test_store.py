@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Engine, inspect, select
 
 from agent.errors import NotKept, Refused, StoreError
 from agent.events import (
@@ -295,13 +295,47 @@ def test_an_older_database_is_upgraded_in_one_piece(open_store: Open, tmp_path: 
             return connection.execute(select(schema.schema_version.c.version)).scalar_one(), "colour" in columns
 
     with pytest.raises(ZeroDivisionError), reading(engine) as connection:
-        schema.prepare(connection, [add_column, fail])
-    assert version_and_columns() == (1, False)
-    with reading(engine) as connection:
-        schema.prepare(connection, [add_column])
-    assert version_and_columns() == (2, True)
-    with reading(engine) as connection:
-        schema.prepare(connection, [add_column])
+        schema.prepare(connection, [*schema.MIGRATIONS, add_column, fail])
+    newest = len(schema.MIGRATIONS) + 1
+    assert version_and_columns() == (newest, False)
+    for _ in range(2):  # the second time there is nothing to do
+        with reading(engine) as connection:
+            schema.prepare(connection, [*schema.MIGRATIONS, add_column])
+        assert version_and_columns() == (newest + 1, True)
+    engine.dispose()
+
+
+def test_each_earlier_version_becomes_the_newest_and_keeps_its_data(database_url: str, tmp_path: Path) -> None:
+    def kind(type_: object) -> str:
+        return str(type_).split("(")[0].replace("DOUBLE", "REAL")  # the same to SQLite
+
+    def layout(engine: Engine) -> dict[str, Any]:
+        found = inspect(engine)
+        return {
+            table: (
+                {(one["name"], kind(one["type"]), one["nullable"]) for one in found.get_columns(table)},
+                found.get_pk_constraint(table)["constrained_columns"],
+                {tuple(index["column_names"]) for index in found.get_indexes(table)},
+            )
+            for table in ("memories", "owners", "sessions", "entries")
+        }
+
+    store = Store(tmp_path / "data", str, database_url)
+    write(store, "ann", "s1", *turn(1, "早上好", "y"))
+    store.close()
+    engine = connect(database_url, tmp_path / "data")
+    new = layout(engine)
+    with reading(engine) as connection:  # as the first version left it
+        connection.exec_driver_sql("DROP TABLE memories")
+        connection.exec_driver_sql("DROP TABLE owners")
+        connection.exec_driver_sql("UPDATE schema_version SET version = 1")
+    store = Store(tmp_path / "data", str, database_url)
+    assert layout(engine) == new
+    assert len(store.load("ann", "s1").entries) == 5 and store.search("ann", "早上好")
+    store.memories("ann").add("喝茶", "s1", always=True)
+    [kept] = store.memories("ann").all()
+    assert (kept.text, kept.always, kept.session_id) == ("喝茶", True, "s1")
+    store.close()
     engine.dispose()
 
 

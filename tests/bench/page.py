@@ -1,9 +1,10 @@
-"""How far the page is behind the model. Run by hand: `python -m tests.bench.page`.
+"""How far the page is behind the model. Run by hand: `python -m tests.bench.page [rounds]`.
 
 One reply of 600 pieces, 50 pieces a second, with 0, 200 and 1,000 earlier messages on the page, in a real browser: the
-time from the last piece leaving the model to its text standing in the page, and the server's CPU for the whole reply.
-Then 20 visitors at once, as plain clients of gradio's event stream (no browser), each with a reply of its own: how old
-the newest piece of each update is when it arrives. Server and clients share the machine: ratios tell more than figures.
+time from the last piece leaving the model to the first frame that is painted with it, and the server's CPU for the
+whole reply. Sizes take turns, a server and a browser of their own each time; medians, and the worst lag.
+Then 20 visitors at once, as plain clients of gradio's queue protocol (server-sent events, no browser), each with a
+reply of its own: how old each piece is when it arrives. All share the machine: ratios tell more than figures.
 """
 
 from __future__ import annotations
@@ -27,19 +28,26 @@ import httpx
 import psutil
 from playwright.async_api import async_playwright
 
-from agent.events import Replied, TextDelta, TurnEnded, TurnStarted
+from agent.events import Replied, TextDelta
 from agent.llm.model import ModelEvent, Request
-from agent.messages import AssistantMessage, UserMessage
+from agent.messages import AssistantMessage
+from agent.sessions import HOME_OWNER
+from tests.bench.stream import say_before
 from tests.ui.conftest import FLAGS, chromium_path
 from tests.ui.stage import Stage
-from ui.harden import HOME_OWNER
 
-PIECES, PER_SECOND, VISITORS = 600, 50, 20
+PIECES, PER_SECOND, VISITORS, ROUNDS = 600, 50, 20, 3
+EARLIER = (0, 200, 1_000)
 STAMP = re.compile(r"@(\d+\.\d+)@")
 WAIT_FOR_END = """() => new Promise(done => {
-  const look = () => document.querySelector('#gl-live')?.innerText.includes('the-very-end') && done(Date.now() / 1000);
-  new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
-  look();
+  const painted = () => requestAnimationFrame(() => setTimeout(() => done(Date.now() / 1000)));
+  const observer = new MutationObserver(() => {
+    if (document.querySelector('#gl-live')?.textContent.includes('the-very-end')) {
+      observer.disconnect();
+      painted();
+    }
+  });
+  observer.observe(document.body, {subtree: true, childList: true, characterData: true});
 })"""
 
 WAIT_FOR_REST = """() => new Promise(done => {
@@ -67,8 +75,8 @@ async def steady(request: Request) -> AsyncGenerator[ModelEvent, None]:
         said.append(f"word{number}{stamp} " if number % 40 else f"\n\n**Part {number}.** ")
         yield TextDelta(said[-1])
     said.append("the-very-end")
-    yield TextDelta(said[-1])
     print(json.dumps({"end": time.time()}), flush=True)
+    yield TextDelta(said[-1])
     yield Replied(AssistantMessage("".join(said)), "stop")
 
 
@@ -78,20 +86,11 @@ def serve(exposure: str, earlier: int) -> None:
         stage = Stage(Path(folder), exposure=exposure)
         for name in ("go", *(f"visitor {number}" for number in range(VISITORS))):
             stage.script(name, steady)
-        session_id = stage.on_loop(lambda: seeded(stage, earlier)) if exposure == "local" else ""
-        print(json.dumps({"address": stage.address, "session": session_id}), flush=True)
+        session = stage.sessions.create(HOME_OWNER)
+        stage.on_loop(lambda: say_before(session, earlier))
+        print(json.dumps({"address": stage.address, "session": session.id}), flush=True)
         sys.stdin.read()
         stage.close()
-
-
-def seeded(stage: Stage, earlier: int) -> str:
-    session = stage.sessions.create(HOME_OWNER)
-    for turn in range(1, earlier // 2 + 1):
-        session.append(TurnStarted(turn, UserMessage(f"Question {turn}"), parent=turn - 1 or None))
-        text = f"Answer {turn} with **bold**, `code` and a list:\n\n- one\n- two\n\n" + "Some more words. " * 20
-        session.append(Replied(AssistantMessage(text), "stop"))
-        session.append(TurnEnded(turn, "answered"))
-    return session.id
 
 
 @contextmanager
@@ -138,13 +137,13 @@ async def behind(earlier: int) -> tuple[float, float]:
 
 
 async def visitor(address: str, number: int) -> list[float]:
-    """The ages of the newest piece in each update of one visitor's reply, seconds."""
-    page, ages = secrets.token_hex(6), []
+    """How old each piece of one visitor's reply is when it arrives, seconds."""
+    page, ages, latest = secrets.token_hex(6), list[float](), 0.0
     async with httpx.AsyncClient(base_url=address, timeout=120, headers={"Origin": address}) as client:
         await client.get("/")
         config: dict[str, Any] = (await client.get("/config")).json()
         ids = {one["api_name"]: one["id"] for one in config["dependencies"]}
-        for lane in ("live_lane", "history_lane"):
+        for lane in ("live_lane", "history_lane", "panel_lane"):
             join = {"data": [], "fn_index": ids[lane], "session_hash": page}
             (await client.post("/gradio_api/queue/join", json=join)).raise_for_status()
         async with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": page}) as updates:
@@ -154,8 +153,9 @@ async def visitor(address: str, number: int) -> list[float]:
                     call = {"data": [f"visitor {number}"], "fn_index": ids["send"], "session_hash": page}
                     (await client.post("/gradio_api/run/predict", json=call)).raise_for_status()
                     sent = True
-                if stamps := STAMP.findall(line):
-                    ages.append(time.time() - float(stamps[-1]))
+                fresh = [sent_at for stamp in STAMP.findall(line) if (sent_at := float(stamp)) > latest]
+                ages += [time.time() - sent_at for sent_at in fresh]
+                latest = max(fresh, default=latest)
                 if "the-very-end" in line:
                     return ages
     return ages
@@ -170,18 +170,23 @@ async def crowd() -> list[float]:
         )
 
 
-async def main() -> None:
+async def main(rounds: int) -> None:
     print(f"load average at the start: {os.getloadavg()[0]:.1f}")
-    base = None
-    for earlier in (0, 200, 1000):
-        lag, used = await behind(earlier)
-        base = base or used
+    taken: dict[int, list[tuple[float, float]]] = {earlier: [] for earlier in EARLIER}
+    for number in range(rounds):
+        for place in range(len(EARLIER)):
+            earlier = EARLIER[(number + place) % len(EARLIER)]
+            taken[earlier].append(await behind(earlier))
+    base = statistics.median(used for _, used in taken[0])
+    for earlier, runs in taken.items():
+        lags, cpu = [lag for lag, _ in runs], statistics.median(used for _, used in runs)
         print(
-            f"{earlier:5} earlier messages: last text {lag:.2f} s behind; server CPU {used:.2f} s, {used / base:.2f}x"
+            f"{earlier:5} earlier messages: last text {statistics.median(lags):.2f} s behind, worst {max(lags):.2f} s; "
+            f"server CPU {cpu:.2f} s, {cpu / base:.2f}x"
         )
     ages = await crowd()
     p95 = ages[int(len(ages) * 0.95)]
-    print(f"{VISITORS} visitors: median {statistics.median(ages):.2f} s, p95 {p95:.2f} s, {len(ages)} updates")
+    print(f"{VISITORS} visitors: median {statistics.median(ages):.2f} s, p95 {p95:.2f} s, {len(ages)} pieces")
     print(f"load average at the end: {os.getloadavg()[0]:.1f}")
 
 
@@ -189,4 +194,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve(sys.argv[2], int(sys.argv[3]))
     else:
-        asyncio.run(main())
+        asyncio.run(main(int(sys.argv[1]) if sys.argv[1:] else ROUNDS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,23 +69,25 @@ def test_a_full_workspace_takes_no_more(root: Path) -> None:
 def test_the_list_holds_every_writer_to_the_quota(root: Path) -> None:
     (root / "a").write_text("12345")
     tools = standard_tools(None, None, root, CommandLimits(quota_bytes=4))
-    writers = {
-        "write_file": {"content": ""},
-        "append_file": {"content": ""},
-        "edit_file": {"old_text": "1", "new_text": ""},
+    writers: dict[str, dict[str, Any]] = {
+        "write_file": {"path": "a", "content": ""},
+        "append_file": {"path": "a", "content": ""},
+        "edit_file": {"path": "a", "old_text": "1", "new_text": ""},
+        "draw_diagram": {"spec": "a"},
+        "draw_chart": {"kind": "bar", "series": [{"values": [1]}]},
     }
     assert {tool.name for tool in tools if tool.effect is Effect.WRITE} == set(writers)
     for writer in tools:
         if writer.effect is Effect.WRITE:
             with pytest.raises(ToolError, match="full"):
-                call(writer, root, path="a", **writers[writer.name])
+                call(writer, root, **writers[writer.name])
 
 
 def test_the_list_has_what_the_app_can_offer(root: Path) -> None:
     names = [tool.name for tool in standard_tools(None, None, root)]
     assert names == [
         "current_time", "calculator", "list_files", "read_file", "search_files", "write_file", "append_file",
-        "edit_file", "send_file",
+        "edit_file", "send_file", "draw_diagram", "draw_chart",
     ]  # fmt: skip
     for described in standard_tools(None, None, root):
         assert described.parameters["type"] == "object" and "context" not in described.parameters["properties"]

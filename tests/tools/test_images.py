@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from agent.errors import ToolError
+from agent.events import File
 from agent.tool import Tool
 from tests.tools.calling import acall, call, context
-from tools.images import MAX_PIXELS, checked_png, generate_image_tool
+from tools.images import MAX_PIXELS, checked_png, image_tools
 
 
 @dataclass(frozen=True)
@@ -24,19 +27,31 @@ class Sent:
 
 
 class Service:
-    """Sends one drawing, again and again, and remembers what it was asked for."""
+    """Sends its drawings, again and again, and remembers what it was asked for."""
 
-    def __init__(self, sent: Sent | ToolError | None) -> None:
+    def __init__(
+        self,
+        *sent: Sent | ToolError | None,
+        partials: Sequence[bytes] = (),
+        seen: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`seen`: what it waits for after its unfinished pictures."""
         self.sent = sent
-        self.asked: list[tuple[str, str | None, str | None]] = []
+        self.partials = partials
+        self.seen = seen
+        self.asked: list[dict[str, Any]] = []
 
-    async def generate(self, prompt: str, size: str | None = None, quality: str | None = None) -> Sent:
-        self.asked.append((prompt, size, quality))
-        if self.sent is None:
+    async def draw(self, prompt: str, *, on_partial: Any = None, **wishes: Any) -> list[Sent]:
+        self.asked.append({"prompt": prompt} | {name: value for name, value in wishes.items() if value})
+        for partial in self.partials:
+            on_partial(partial)
+        while not self.seen():
+            await asyncio.sleep(0.01)
+        if self.sent == (None,):
             await asyncio.Event().wait()
-        if not isinstance(self.sent, Sent):
-            raise self.sent or AssertionError
-        return self.sent
+        if isinstance(self.sent[0], ToolError):
+            raise self.sent[0]
+        return [sent for sent in self.sent if isinstance(sent, Sent)]
 
 
 def picture(kind: str = "PNG", mode: str = "RGB", size: tuple[int, int] = (8, 6)) -> bytes:
@@ -62,7 +77,11 @@ def root(tmp_path: Path) -> Path:
 
 
 def drawing(service: Service, root: Path) -> Tool:
-    return generate_image_tool(service, root.parent / "data" / "images")
+    return image_tools(service, root.parent / "data" / "images")[0]
+
+
+def editing(service: Service, root: Path) -> Tool:
+    return image_tools(service, root.parent / "data" / "images")[1]
 
 
 def test_a_picture_goes_to_the_person_the_workspace_and_the_apps_images(root: Path, tmp_path: Path) -> None:
@@ -79,7 +98,8 @@ def test_a_picture_goes_to_the_person_the_workspace_and_the_apps_images(root: Pa
         assert image.info["prompt"] == "A lighthouse in snow. 灯塔"
         assert image.info["revised_prompt"] == "a lighthouse, oil on canvas"
     assert path.startswith("images/a-lighthouse-in-snow-灯塔-") and path.endswith(".png")
-    assert result.details["size"] == "8x6" and result.details["prompt"] == "a lighthouse, oil on canvas"
+    assert result.details["size"] == "8x6" and result.details["prompt"] == "A lighthouse in snow. 灯塔"
+    assert result.details["revised"] == "a lighthouse, oil on canvas"
     assert path in result.text and "oil on canvas" in result.text
 
 
@@ -87,8 +107,11 @@ def test_auto_means_the_operators_choice_and_anything_else_is_passed_on(root: Pa
     service = Service(Sent(picture()))
     call(drawing(service, root), root, prompt="one")
     call(drawing(service, root), root, prompt="two", size="1024x1536", quality="high")
-    assert service.asked == [("one", None, None), ("two", "1024x1536", "high")]
-    for bad in ({"size": "big"}, {"size": "10x"}, {"prompt": ""}, {"prompt": "x" * 9000}):
+    assert service.asked == [
+        {"prompt": "one", "count": 1},
+        {"prompt": "two", "size": "1024x1536", "quality": "high", "count": 1},
+    ]
+    for bad in ({"size": "big"}, {"size": "10x"}, {"prompt": ""}, {"prompt": "x" * 9000}, {"count": 5}):
         with pytest.raises(ToolError):
             call(drawing(service, root), root, **{"prompt": "x"} | bad)
     assert len(service.asked) == 2
@@ -171,3 +194,68 @@ def test_stopping_says_that_it_may_have_cost_something(root: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(stop_at_once())
     assert "charge" in given.stop_note
+
+
+# ---------------------------------------------------------------------- several, on their way, from others
+
+
+def test_several_pictures_are_several_cards_and_files(root: Path) -> None:
+    service = Service(Sent(picture(size=(4, 4))), Sent(picture(size=(5, 5)), "revised"))
+    result = call(drawing(service, root), root, prompt="two cats", count=2, background="transparent")
+    assert service.asked == [{"prompt": "two cats", "background": "transparent", "count": 2}]
+    assert [Path(file.path).read_bytes() for file in result.files] == [
+        (root / path).read_bytes() for path in result.details["paths"]
+    ]
+    assert len(set(result.details["paths"])) == 2
+
+
+def test_pictures_on_their_way_are_shown_small_and_broken_ones_left_out(root: Path) -> None:
+    given = context(root)
+    seen: list[File] = []
+    given.show = seen.append
+    partials = [b"broken", png_header(60_000, 60_000), picture(size=(1200, 600))]
+    service = Service(Sent(picture()), partials=partials, seen=lambda: bool(seen))
+    result = call(drawing(service, root), given, prompt="x")
+    [file] = seen
+    with Image.open(file.path) as preview:
+        assert preview.format == "WEBP" and preview.size == (512, 256)
+    assert Path(file.path).is_relative_to(given.outbox) and len(result.files) == 1
+
+
+def test_an_edit_sends_the_pictures_as_png_and_a_mask_of_their_size(root: Path) -> None:
+    (root / "cat.jpg").write_bytes(picture("JPEG", size=(40, 30)))
+    (root / "hat.png").write_bytes(picture("PNG", "RGBA", size=(10, 10)))
+    white_left = Image.new("L", (20, 15), 0)
+    white_left.paste(255, (0, 0, 10, 15))
+    white_left.save(root / "mask.png")
+    service = Service(Sent(picture()))
+    result = call(editing(service, root), root, prompt="a hat", images=["cat.jpg", "hat.png"], mask="mask.png")
+    [asked] = service.asked
+    sizes = []
+    for data in (*asked["images"], asked["mask"]):
+        with Image.open(io.BytesIO(data)) as image:
+            assert image.format == "PNG"
+            sizes.append(image.size)
+    assert sizes == [(40, 30), (10, 10), (40, 30)]
+    with Image.open(io.BytesIO(asked["mask"])) as mask:
+        assert mask.getpixel((2, 2)) == (0, 0, 0, 0) and mask.getpixel((38, 2)) == (0, 0, 0, 255)
+    assert result.details["prompt"] == "a hat"
+    assert (root / "cat.jpg").read_bytes() == picture("JPEG", size=(40, 30))
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("none.png", "does not exist"),
+        ("page.png", "not a picture"),
+        ("bomb.png", "too many pixels"),
+        ("../x", "not allowed"),
+    ],
+)
+def test_only_sound_pictures_of_the_workspace_can_be_edited(root: Path, path: str, words: str) -> None:
+    (root / "page.png").write_text("<script>")
+    (root / "bomb.png").write_bytes(png_header(60_000, 60_000))
+    service = Service(Sent(picture()))
+    with pytest.raises(ToolError, match=words):
+        call(editing(service, root), root, prompt="x", images=[path])
+    assert service.asked == []

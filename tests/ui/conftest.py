@@ -39,11 +39,6 @@ def chromium_path(own: str) -> str:
     return own if Path(own).exists() else ""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests come last: playwright's event loop stays on the thread, and no other can run there after it."""
-    items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     try:

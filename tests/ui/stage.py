@@ -10,8 +10,9 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
 
@@ -19,18 +20,30 @@ from PIL import Image
 from pydantic import SecretStr
 
 from agent.agent import Agent
+from agent.attached import own_words
+from agent.delegation import delegate
+from agent.errors import ModelError
 from agent.events import File, RequestSent, Retrying, TextDelta
+from agent.llm.chosen import ChosenModels
 from agent.llm.model import ModelEvent, Request
 from agent.log import EventLog
+from agent.memory import MEMORY_TOOLS
 from agent.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from agent.policy import Policy, Verdict
+from agent.proof import Prover
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.settings import Settings
 from agent.store import Store
-from agent.tool import Effect, Toolbox, ToolContext, ToolResult, tool
+from agent.tool import Effect, Tool, Toolbox, ToolContext, ToolResult, tool
 from tests.scripted import Reply, ScriptedModel
+from tools.background import background_tools
 from tools.checkpoint import Checkpoints
+from tools.command_line import atoms
+from tools.desk import Desk
+from tools.intake import Uploads
+from tools.processes import Processes
+from tools.sandbox import CommandLimits, Fence
 from ui.handlers import Handlers
 from ui.page import Server, address_of, listen, web_app
 from ui.panels import Status
@@ -87,10 +100,12 @@ class Playbook:
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         said = [*request.messages]
         yield RequestSent(self.name, {"model": self.name, "stream": True}, 0, tuple(as_sent(m) for m in said))
+        if not request.tools:  # what was said earlier is to be summed up
+            said = [UserMessage("sum up")]
         spoken = 0
         while not (isinstance(said[-1], UserMessage) and said[-1].source == "person"):
             spoken += isinstance(said.pop(), AssistantMessage)
-        step = self.scripts[said[-1].text][spoken]
+        step = self.scripts[own_words(said[-1].text)][spoken]
         playing = (
             step(request) if callable(step) and not isinstance(step, type) else ScriptedModel(step).stream(request)
         )
@@ -111,9 +126,20 @@ def as_sent(message: Message) -> dict[str, Any]:
 class Stage:
     """The server, the sessions behind it, and what the tools saw."""
 
-    def __init__(self, folder: Path, language: str = "auto", exposure: str = "share", token: str = "") -> None:
-        """`exposure`: share, where each visitor has sessions of their own, or local, where all are one person's.
-        `token`: what programs must bring."""
+    def __init__(
+        self,
+        folder: Path,
+        language: str = "auto",
+        exposure: str = "share",
+        token: str = "",
+        fence: Fence | None = None,
+        tools: Sequence[Tool] = (),
+        prover: Prover | None = None,
+    ) -> None:
+        """`exposure`: share, where each visitor has sessions of their own, or local, where all are one person's, who
+        may keep a model in `.env` in the folder. `token`: what programs must bring. `fence`: the agent has the real
+        tools for processes in the background, behind it. `tools`: more that the agent has. `prover`: what looks
+        whether it is done."""
         self.model = Playbook()
         self.store = Store(folder, scrub=lambda text: text)
         self.sessions = Sessions(self.store, self._build)
@@ -121,17 +147,24 @@ class Stage:
         """Commands that run now."""
         self.ran: list[str] = []
         """Commands that ran to their end."""
+        self.warmed_up = False
         self._folder = folder
         self.checkpoints = Checkpoints(folder / "checkpoints")
+        processes = Processes(fence, max_life_s=600) if fence else None
+        started = background_tools(processes, CommandLimits(), look_s=0.1) if processes else []
         self._agent = Agent(
             self.model,
-            Toolbox(self._tools(), around=self.checkpoints.around),
+            Toolbox([*self._tools(), *started, *tools, delegate, *MEMORY_TOOLS], around=self.checkpoints.around),
             policy=Policy({Effect.SPEND: Verdict("ask", "it costs money")}),
+            background=processes,
             checkpoints=self.checkpoints,
+            prover=prover,
         )
         status = Status("playbook", True, "Nothing holds commands here.", "none", exposure)
         settings = Settings(port=0, language=language, api_token=SecretStr(token))  # type: ignore[arg-type]
-        self.handlers = Handlers(self.sessions, self.sessions.create, status, language)
+        self.models = ChosenModels(self.model, settings, exposure == "local", folder / ".env")
+        desk = Desk(1 << 30, 10_000)
+        self.handlers = Handlers(self.sessions, self.sessions.create, status, language, self.models, Uploads(), desk)
         self._listener = listen("127.0.0.1", 0)
         self.address = address_of(self._listener, "127.0.0.1")
         ready = threading.Event()
@@ -175,10 +208,14 @@ class Stage:
         async def serve() -> None:
             self._loop = asyncio.get_running_loop()  # gradio, where it finds none, makes several and closes none
             app, page = web_app(self.handlers, self.sessions, settings)
-            self._server = Server(app, page, self.handlers, self.sessions, ready.set)
+            self._server = Server(app, page, self.handlers, self.sessions, ready.set, self._warm_up)
             await self._server.serve([self._listener])
 
         asyncio.run(serve())
+
+    async def _warm_up(self) -> None:
+        self.warmed_up = True
+        raise ModelError("unreachable", "An engine that does not run.")
 
     def _build(self, owner: str, id: str, log: EventLog) -> Session:
         workspace, outbox = self.workspace(id), self._folder / id / "outbox"
@@ -186,10 +223,14 @@ class Stage:
         outbox.mkdir(exist_ok=True)
         if not (workspace / "notes.md").exists():  # a conversation that is opened again finds what it left
             (workspace / "notes.md").write_text("three\nlines\nhere\n")
-        return Session(self._agent, workspace, outbox, owner, log, id)
+        agent, memory = replace(self._agent, model=self.models.of(id)), self.store.memories(owner)
+        return Session(agent, workspace, outbox, owner, log, id, memory=memory)
 
     def _tools(self) -> list[Any]:
-        @tool(Effect.EXECUTE, reach=lambda values: Effect.SPEND if "pay" in values["command"] else Effect.EXECUTE)
+        def reach(values: Mapping[str, Any]) -> Effect:
+            return Effect.SPEND if "pay" in values["command"] else Effect.EXECUTE
+
+        @tool(Effect.EXECUTE, reach=reach, atoms=atoms)
         async def run_command(context: ToolContext, command: str) -> ToolResult:
             """Pretend to run a command; one with `sleep` in it never ends by itself."""
             self.running.add(command)
@@ -222,7 +263,14 @@ class Stage:
             await asyncio.to_thread((context.workspace / path).write_text, text)
             return ToolResult(f"wrote {path}")
 
-        return [run_command, send_file, write_file]
+        @tool(Effect.WRITE)
+        async def write_files(context: ToolContext, paths: list[str], text: str) -> ToolResult:
+            """Write the same text into several files."""
+            for path in paths:
+                await asyncio.to_thread((context.workspace / path).write_text, text)
+            return ToolResult(f"wrote {len(paths)} files")
+
+        return [run_command, send_file, write_file, write_files]
 
 
 def calls(*named: tuple[str, dict[str, Any]], text: str = "", key: str = "") -> AssistantMessage:

@@ -235,6 +235,21 @@ def test_a_message_sent_while_a_turn_runs_waits_and_its_turn_is_told(stage: Stag
 # ---------------------------------------------------------------------- stop and decide
 
 
+def test_a_message_that_steers_is_told_in_the_turn_that_it_enters(stage: Stage, program: Program) -> None:
+    gate = Gate()
+    stage.script("api 9s", streamed("Long ", gate, reply="Long answer"), "Short answer")
+    session = stage.on_loop(lambda: stage.sessions.create(HOME_OWNER))
+    stage.on_loop(lambda: session.send("api 9s"))
+    body = {"message": "shorter", "session": session.id, "steer": True}
+    with program._http.stream("POST", "/api/chat", json=body) as answer:
+        gate.open()
+        told = list(events(answer.iter_lines()))
+    names = [event.name for event in told]
+    assert names.index("steered") < names.index("assistant_start", names.index("steered"))
+    assert told[names.index("steered")].data == {"turn": 1, "text": "shorter"}
+    assert [e.data["turn"] for e in told if e.name == "message_end"] == [1] and told[-1].data["text"] == "Short answer"
+
+
 def test_stop_ends_the_turn_and_what_waits(stage: Stage, program: Program) -> None:
     stage.script("api 10", Hang)
     session = stage.on_loop(lambda: stage.sessions.create(HOME_OWNER))

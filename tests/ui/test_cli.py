@@ -17,9 +17,11 @@ from typing import IO, Any
 import psutil
 import pytest
 
-from agent.events import CallAwaiting, CallFinished, CallStarted, TextDelta, TurnEnded, TurnStarted
+from agent.events import CallAwaiting, CallFinished, CallStarted, Receipt, TextDelta, TurnEnded, TurnStarted
 from agent.log import Entry, load_entry
 from tests.wire.replay import Replay
+from ui.cli_texts import CLI_TEXTS
+from ui.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120
@@ -224,6 +226,17 @@ def test_a_reader_that_goes_away_is_no_bug(app: App) -> None:
 
 
 # ------------------------------------------------------------------ Stop
+
+
+def test_a_stopped_turn_tells_what_it_had_done() -> None:
+    changed = {"a.txt": "added", "b\x1b[2J.txt": "modified"}
+    receipt = Receipt(steps=2, calls=3, killed=1, changed=changed, complete=False)
+    ended = Entry(0, 0.0, TurnEnded(1, "stopped", receipt=receipt))
+    english, chinese = ("".join(piece.text for piece in Terminal(CLI_TEXTS[one]).show(ended)) for one in ("en", "zh"))
+    assert "tool calls that ran: 3; processes ended: 1; changed: a.txt, b.txt; more files may have changed" in english
+    assert "3" in chinese and "a.txt" in chinese
+    nothing = Entry(0, 0.0, TurnEnded(1, "stopped", receipt=Receipt(steps=1, calls=0)))
+    assert "0" not in "".join(piece.text for piece in Terminal(CLI_TEXTS["en"]).show(nothing))
 
 
 @posix_only

@@ -162,6 +162,48 @@ def test_everything_said_can_be_found(stage: Stage, page: Page) -> None:
     until_titles(page, ["an <i>English</i> one", "写一首诗"])
 
 
+def in_sight(page: Page, text: str) -> None:
+    """The place that was found is marked, says this, and stands where one can see it."""
+    page.wait_for_function(
+        """(text) => [...document.querySelectorAll('#gl-scroll .gl-found')].some((found) => {
+          const place = found.getBoundingClientRect();
+          const view = document.querySelector('#gl-scroll').getBoundingClientRect();
+          return found.innerText.includes(text) && place.top >= view.top - 1 && place.top < view.bottom;
+        })""",
+        arg=text,
+    )
+
+
+def test_what_was_found_is_scrolled_to_and_marked(stage: Stage, page: Page) -> None:
+    long = "\n\n".join(f"Line {number} of a long answer." for number in range(60))
+    stage.script("the haystack", calls(("run_command", {"command": "dig"})), f"A needle is here.\n\n{long}")
+    for turn, message in enumerate(("the haystack", "more hay", "even more hay"), start=1):
+        stage.model.scripts.setdefault(message, (long,))
+        send(page, message)
+        page.locator(f"a[href='#do-retry-{turn}']").wait_for(state="attached")
+        idle(page)
+    stage.script("hay of another kind", "None.")
+    page.evaluate("document.dispatchEvent(new CustomEvent('glassloop:do', {detail: {do: 'edit', value: '3'}}))")
+    see(page, "Editing an earlier message", "#gl-dock")
+    send(page, "hay of another kind")
+    see(page, "2/2")
+    talk(stage, page, "a place to come from", "Here.")
+    search = page.locator("#gl-search input")
+    for query, found in (
+        ("the haystack", "the haystack"),
+        ("output dig", "run_command"),
+        ("NEEDLE", "A needle is here"),
+    ):
+        search.fill(query)
+        page.locator(".gl-hit", has=page.locator("mark")).first.click()
+        in_sight(page, found)
+        assert page.locator("#gl-dock .gl-notice").count() == 0
+    search.fill("even more hay")
+    page.click(".gl-hit")
+    see(page, "This was said in another version", "#gl-dock")
+    in_sight(page, "hay of another kind")
+
+
 def test_nobody_finds_what_another_said(stage: Stage, page: Page, visitor: Open) -> None:
     talk(stage, page, "my deepest secret", "It is kept.")
     stranger = visitor(stage.address)

@@ -25,8 +25,8 @@ from tests.scripted import ScriptedModel
 from tests.ui.stage import Stage
 from ui.downloads import handed_over, picture_type
 from ui.harden import is_local, owner_of
+from ui.replaying import Replaying
 from ui.visits import Visits
-from ui.workspace_list import MAX_ENTRIES, list_workspace
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no_silent_downcasting.*")  # gradio's own statistics, with new pandas
 
@@ -143,12 +143,12 @@ def test_another_visitors_page_takes_no_orders_and_shows_nothing(stage: Stage) -
     thief.open()
     visit = stage.on_loop(stage.handlers.visits.enter(victim.page, owner, "en", ""))
     for client in (thief, Client(stage.address)):
-        client.call("send", ["do it"], victim.page)
-        client.call("act", [""], victim.page, event_data={"do": "send", "text": "do it"})
-        client.call("stop", [""], victim.page)
+        client.call("send", ["do it", ""], victim.page)
+        client.call("act", ["", ""], victim.page, event_data={"do": "send", "text": "do it"})
+        client.call("stop", ["", ""], victim.page)
     assert Client(stage.address).ask("GET", f"/gradio_api/heartbeat/{victim.page}").status == 403
     assert len(visit.session.log) == 0
-    victim.call("send", ["mine"], victim.page)
+    victim.call("send", ["mine", ""], victim.page)
     stage.until(lambda: visit.session.turn.ended == "answered" and visit.session.turn.number == 1)
 
 
@@ -167,7 +167,7 @@ def test_another_visitors_session_cannot_be_opened(stage: Stage) -> None:
     mine = stage.on_loop(stage.handlers.visits.enter(victim.page, owner, "en", ""))
     theirs = stage.on_loop(stage.handlers.visits.enter(thief.page, other, "en", mine.session.id))
     assert theirs.session is not mine.session and "not here" in theirs.notice
-    thief.call("act", [""], thief.page, event_data={"do": "open", "id": mine.session.id})
+    thief.call("act", ["", ""], thief.page, event_data={"do": "open", "id": mine.session.id})
     assert theirs.session is not mine.session
 
 
@@ -176,7 +176,7 @@ def test_nonsense_is_answered(stage: Stage, data: Any) -> None:
     client = Client(stage.address)
     owner = client.open()
     stage.on_loop(stage.handlers.visits.enter(client.page, owner, "en", ""))
-    assert client.call("act", ["kept"], client.page, event_data=data).status == 200
+    assert client.call("act", ["kept", ""], client.page, event_data=data).status == 200
 
 
 def test_nothing_of_the_page_is_an_api(stage: Stage) -> None:
@@ -232,7 +232,8 @@ async def test_an_empty_session_is_used_before_a_new_one_is_made(session: Sessio
         made.append(Session(session.agent, session.workspace, session.outbox, owner))
         return made[-1]
 
-    visits = Visits(Sessions(), open_session)
+    sessions = Sessions()
+    visits = Visits(sessions, open_session, Replaying(sessions).reopen)
     first = await visits.enter("page 1", "o", "en", "")
     assert await visits.enter("page 1", "o", "en", "") is first
     second = await visits.enter("page 2", "o", "en", "")
@@ -248,25 +249,6 @@ async def test_an_empty_session_is_used_before_a_new_one_is_made(session: Sessio
         await visits.enter("page 5", "", "en", "")
     visits.close_all()
     assert visits.pages() == set()
-
-
-def test_a_folder_is_listed_without_following_links(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "c.txt").write_text("abc")
-    (tmp_path / "a.txt").write_text("a")
-    (tmp_path / ".hidden").write_text("x")
-    (tmp_path / "up").symlink_to("/")
-    (tmp_path / "loop").symlink_to(tmp_path)
-    found, more = list_workspace(tmp_path)
-    assert [(f.name, f.depth, f.is_folder, f.size) for f in found] == [
-        ("b", 0, True, 0), ("c.txt", 1, False, 3), ("a.txt", 0, False, 1), ("loop", 0, False, 0), ("up", 0, False, 0),
-    ]  # fmt: skip
-    assert more == 0
-    for number in range(MAX_ENTRIES + 5):
-        (tmp_path / f"n{number:04}").touch()
-    found, more = list_workspace(tmp_path)
-    assert len(found) == MAX_ENTRIES and more == 10
-    assert list_workspace(tmp_path / "gone") == ([], 0)
 
 
 def test_what_counts_as_this_machine() -> None:

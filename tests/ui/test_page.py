@@ -148,7 +148,7 @@ def test_an_error_says_what_to_do_and_the_next_message_works(stage: Stage, page:
     stage.script("wrong key", ModelError("wrong_key", "The key was refused.", "401 Incorrect API key"))
     stage.script("again", "Now it works.")
     send(page, "wrong key")
-    see(page, "Check OPENAI_API_KEY in .env")
+    see(page, "in .env it is OPENAI_API_KEY")
     see(page, "401 Incorrect API key")
     send(page, "again")
     see(page, "Now it works.")
@@ -262,7 +262,7 @@ def test_approval_shows_what_would_run_and_runs_only_what_is_allowed(stage: Stag
     questions.nth(1).locator("input").fill("too dear")
     questions.nth(1).get_by_text("Deny").click()
     page.wait_for_function("() => document.querySelectorAll('.gl-question').length === 1")
-    page.locator(".gl-question").get_by_text("Allow").click()
+    page.locator(".gl-question").get_by_text("Allow once").click()
     see(page, "Bought one.")
     assert [command for command in stage.ran if command.startswith("pay")] == ["pay 1 <b>now</b>"]
     assert page.locator(".gl-approval").count() == 0
@@ -275,7 +275,7 @@ def test_a_forged_decision_changes_nothing(stage: Stage, page: Page) -> None:
     send(page, "forge")
     see(page, "May this run?", "#gl-dock")
     page.evaluate("() => { document.querySelector('[data-do=allow]').dataset.hash = '0'.repeat(64); }")
-    page.click(".gl-question >> text=Allow")
+    page.click(".gl-question >> text=Allow once")
     see(page, "That did not work", "#gl-dock")
     assert page.locator(".gl-question").count() == 1
     assert "pay 999" not in stage.ran
@@ -294,7 +294,9 @@ def test_a_reload_in_mid_answer_goes_on_in_place(stage: Stage, page: Page) -> No
     send(page, "reload")
     see(page, "Half of")
     assert "?session=" in page.url
+    page.fill("#gl-box textarea", "half a question")
     page.reload()
+    page.wait_for_function("() => document.querySelector('#gl-box textarea')?.value === 'half a question'")
     see(page, "Half of")
     see(page, "Earlier answer.")
     assert page.locator("#gl-stop").is_visible()

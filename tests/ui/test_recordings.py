@@ -73,7 +73,7 @@ def test_a_report_is_a_recording_too(tmp_path: Path) -> None:
     assert recordings.read(page).entries == LOG
 
 
-@pytest.mark.parametrize("content", [b"", b"<html></html>", b"<script type", os.urandom(100)])
+@pytest.mark.parametrize("content", [b"", b"<html></html>", b"<script type", bytes(range(128, 228))])
 def test_what_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     for path in (tmp_path / "x", tmp_path / "none", tmp_path):

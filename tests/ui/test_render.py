@@ -413,6 +413,22 @@ def test_a_line_says_what_was_undone_until_it_is_brought_back() -> None:
     assert lines(again)[-1] == "Undone. No files changed. Redo" and "undone" in shown(again.live()[1])
 
 
+def test_a_file_that_was_undone_alone_leaves_the_step_as_it_is() -> None:
+    events: list[Any] = [start(), reply("", RUN), CallStarted("c1")]
+    events += [CallFinished("c1", "run_command", "done", "x", details=CHANGED), reply("Hi."), TurnEnded(1, "answered")]
+    changed = {"changed": [{"path": "a.md"}], "changed_total": 1}
+    undone = Undone("u1", OneCall("c1"), False, 1, details=changed, paths=("a.md",))
+    view = acting([*events, undone])
+    [row] = view.changed()
+    assert row.files_undone_by == {"a.md": "u1"} and "undone: 1" in shown(view.live()[1])
+    assert "undo_step-c1" in doings(view) and "redo-u1" in doings(view)
+    forth = Undone("u2", OneUndo("u1"), False, 1, details=changed)
+    [row] = acting([*events, undone, forth]).changed()
+    assert row.files_undone_by == {} and not row.undone_by
+    [row] = acting([*events, undone, forth, Undone("u3", OneUndo("u2"), False, 1, details=changed)]).changed()
+    assert row.files_undone_by == {"a.md": "u3"}
+
+
 def test_a_call_id_cannot_leave_its_link() -> None:
     odd = call("run_command", 'c"><img src=x>', command="ls")
     events = [start(), reply("", odd), CallStarted(odd.id)]

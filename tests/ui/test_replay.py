@@ -168,7 +168,7 @@ def test_nothing_cannot_be_replayed() -> None:
 
 
 READING = {"busy", "running", "title", "waiting", "siblings", "path", "wait", "open_calls", "waiting_calls", "decision"}
-READING |= {"tool_context", "close", "recover"}
+READING |= {"tool_context", "close", "recover", "spent", "spent_in_all", "steering", "take_steering", "turn_state"}
 
 
 async def test_every_command_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,7 @@ from tests.ui.stage import Stage, calls
 from tests.ui.test_doors import Client
 from ui.harden import owner_of
 from ui.replay import ReplaySession
+from ui.visits import Visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -112,25 +114,58 @@ def test_what_a_forged_button_asks_of_a_replay_is_refused(stage: Stage) -> None:
     owner, other = client.open(), thief.open()
     visit = stage.on_loop(stage.handlers.visits.enter(client.page, owner, "en", ""))
     theirs = stage.on_loop(stage.handlers.visits.enter(thief.page, other, "en", ""))
-    client.call("send", ["replay 4"], client.page)
+    client.call("send", ["replay 4", ""], client.page)
     original = visit.session
     stage.until(lambda: original.turn.ended == "answered" and original.turn.number == 1)
-    thief.call("act", [""], thief.page, event_data={"do": "replay_this", "id": original.id})
+    thief.call("act", ["", ""], thief.page, event_data={"do": "replay_this", "id": original.id})
     assert not isinstance(theirs.session, ReplaySession)
-    client.call("act", [""], client.page, event_data={"do": "recording", "value": "../../etc/passwd"})
+    client.call("act", ["", ""], client.page, event_data={"do": "recording", "value": "../../etc/passwd"})
     assert visit.session is original and "no such recording" in visit.notice
-    client.call("act", [""], client.page, event_data={"do": "replay_this", "id": original.id})
+    client.call("act", ["", ""], client.page, event_data={"do": "replay_this", "id": original.id})
     replay = visit.session
     assert isinstance(replay, ReplaySession) and replay.owner == owner
-    client.call("send", ["more"], client.page)
+    client.call("send", ["more", ""], client.page)
     assert "recording" in visit.notice
-    client.call("stop", [""], client.page)
+    client.call("stop", ["", ""], client.page)
     for what in ("", "explode", "step", "all", "all"):
-        client.call("act", [""], client.page, event_data={"do": "replay", "value": what})
+        client.call("act", ["", ""], client.page, event_data={"do": "replay", "value": what})
     assert replay.replay.done and replay.log.since(0) == original.log.since(0)
-    client.call("act", [""], client.page, event_data={"do": "open", "id": original.id})
-    client.call("act", [""], client.page, event_data={"do": "replay", "value": "play"})
+    client.call("act", ["", ""], client.page, event_data={"do": "open", "id": original.id})
+    client.call("act", ["", ""], client.page, event_data={"do": "replay", "value": "play"})
     assert "no replay" in visit.notice
+
+
+def test_a_replay_s_address_outlives_it(stage: Stage) -> None:
+    stage.script("replay 6", "Said again.")
+    client, thief = Client(stage.address), Client(stage.address)
+    owner, other = client.open(), thief.open()
+    visit = stage.on_loop(stage.handlers.visits.enter(client.page, owner, "en", ""))
+    original = visit.session
+
+    async def act(visit: Visit, asked: dict[str, str]) -> None:
+        await stage.handlers._actions[asked["do"]](visit, asked)
+
+    stage.on_loop(lambda: original.send("replay 6"))
+    stage.until(lambda: original.turn.ended == "answered" and original.turn.number == 1)
+    opened = []
+    for asked in ({"do": "replay_this", "id": original.id}, {"do": "recording", "value": "demo"}):
+        stage.on_loop(act(visit, asked))
+        opened.append(visit.session)
+
+    def enter(page: str, owner: str, session_id: str) -> Visit:
+        """As a page that is opened with this address."""
+        visit: Visit = stage.on_loop(stage.handlers.visits.enter(page, owner, "en", session_id))
+        return visit
+
+    for number, replay in enumerate(opened):
+        stage.on_loop(partial(stage.sessions._forget, replay.id))  # what a restart leaves: the address
+        again = enter(f"again {number}", owner, replay.id)
+        assert isinstance(again.session, ReplaySession) and not again.notice
+        assert again.session.replay.entries == replay.replay.entries and again.session.owner == owner
+    assert not isinstance(enter("thief", other, opened[0].id).session, ReplaySession)
+    for number, wrong in enumerate(("recording~../demo~x", "session~nobody~x", "recording~", "demo~x", "~", "no")):
+        lost = enter(f"lost {number}", owner, wrong)
+        assert not isinstance(lost.session, ReplaySession) and lost.notice
 
 
 def test_a_report_is_handed_to_the_owner_only(stage: Stage) -> None:

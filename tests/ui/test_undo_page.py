@@ -133,6 +133,41 @@ def test_one_step_can_be_undone_and_the_conversation_stays(stage: Stage, page: P
     page.locator("#gl-history .title >> text=undone").wait_for(state="detached")
 
 
+def test_one_file_of_a_step_can_be_undone_and_what_the_person_changed_since_needs_their_choice(
+    stage: Stage, page: Page
+) -> None:
+    both = calls(("write_files", {"paths": ["a.txt", "b.txt"], "text": "by the model\n"}), key="pair")
+    stage.script("two files", both, "Both.")
+    send(page, "two files")
+    see(page, "Both.")
+    idle(page)
+    where = folder(stage, page)
+    row = page.locator("#gl-live .thought-group .title", has_text="write_files")
+    row.click()
+    act(page, "changes", "pair_0")
+    page.locator(".gl-diff", has_text="a.txt").get_by_role("button").click()
+    see(page, "Undo this file?", ".gl-card")
+    assert "a.txt" in page.inner_text(".gl-card") and "b.txt" not in page.inner_text(".gl-card")
+    page.click(".gl-card .gl-primary")
+    see(page, "Undone: a.txt.")
+    assert not (where / "a.txt").exists() and (where / "b.txt").read_text() == "by the model\n"
+    see(page, "undone", ".gl-diff")
+    page.locator(".gl-diff", has_text="a.txt").get_by_role("button", name="Redo").click()
+    see(page, "Brought back: a.txt.")
+    assert (where / "a.txt").read_text() == "by the model\n"
+
+    (where / "b.txt").write_text("mine\n")
+    page.locator(".gl-diff", has_text="b.txt").get_by_role("button").click()
+    see(page, "These need your choice", ".gl-card")
+    page.click(".gl-card >> text=Keep my changes")
+    page.locator(".gl-card").wait_for(state="detached")
+    assert (where / "b.txt").read_text() == "mine\n"
+    page.locator(".gl-diff", has_text="b.txt").get_by_role("button").click()
+    page.click(".gl-card >> text=Overwrite my changes")
+    see(page, "Undone: b.txt.")
+    assert (where / "a.txt").exists() and not (where / "b.txt").exists()
+
+
 @pytest.mark.parametrize(("choice", "left"), [("Keep my changes", "mine\n"), ("Overwrite my changes", NOTES)])
 def test_what_the_person_changed_since_needs_their_choice(stage: Stage, page: Page, choice: str, left: str) -> None:
     where = work(stage, page)
@@ -183,7 +218,7 @@ def test_chinese(stage: Stage, visitor: Open) -> None:
     see(page, "好了。")
     idle(page)
     act(page, "undo", 1)
-    see(page, "你的这条消息及其回答会退出对话", ".gl-card")
+    see(page, "你的这条消息及其回答会移出对话", ".gl-card")
     page.click(".gl-card .gl-primary")
     see(page, "已撤销：新.txt。")
     assert not (folder(stage, page) / "新.txt").exists()

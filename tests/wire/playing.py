@@ -63,7 +63,7 @@ async def play(server: Any, case: Case, folder: Path, tag: str = "run") -> Playe
 async def _draw(server: Any, case: Case, name: str) -> None:
     images = OpenAIImages(ImageServer(server.url, KEY, name))
     try:
-        picture = await images.generate(case["prompt"], quality=case.get("settings", {}).get("quality"))
+        [picture] = await images.draw(case["prompt"], quality=case.get("settings", {}).get("quality"))
         assert picture.data
     except ToolError:
         return  # what the requests looked like is what the case is about

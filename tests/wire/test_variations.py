@@ -224,8 +224,8 @@ ENDINGS = [
     variation("end-empty-twice", says(""), after="repeat", ends={"error": "empty_answer"}, requests={"max": 3}),
     variation("end-white-space", says("\n\n"), NOTED, requests=2),
     variation("end-circle-of-two", *[call("ping"), call("read_file", path="a")] * 8, tools=[READ, PING], settings={"max_steps": 60}, after="repeat", ends={"stop": ["loop"]}, requests={"max": 15}),
-    variation("overflow-by-status", {"status": 413, "body": {"error": {"message": "Request too large: Limit 6000, Requested 9000"}}}, NOTED, history=LONG, request_expectation=SMALLER, first={"error": "context_overflow"}, requests=2),
-    variation("overflow-in-stream", {"stream": [event({"error": {"message": "maximum context length is 4096 tokens", "code": "context_length_exceeded"}})]}, NOTED, history=LONG, request_expectation=SMALLER, requests=2),
+    variation("overflow-by-status", {"status": 413, "body": {"error": {"message": "Request too large: Limit 6000, Requested 9000"}}}, NOTED, history=LONG, request_expectation=SMALLER, first={"error": "context_overflow"}, after="repeat", requests={"max": 3}),
+    variation("overflow-in-stream", {"stream": [event({"error": {"message": "maximum context length is 4096 tokens", "code": "context_length_exceeded"}})]}, NOTED, history=LONG, request_expectation=SMALLER, after="repeat", requests={"max": 3}),
     variation("overflow-for-ever", refuses(400, "prompt is too long: 9000 tokens > 100 maximum"), after="repeat", ends={"error": "context_overflow"}, requests={"max": 5}),
 ]  # fmt: skip
 

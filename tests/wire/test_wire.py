@@ -12,14 +12,15 @@ from tests.wire.replay import load_cases
 from tests.wire.serving import Replay
 
 PLACE = Path(__file__).parent
-NAMES = sorted(path.stem for path in PLACE.glob("*.json"))
+MORE = PLACE / "more"
+NAMES = sorted(path.stem for place in (PLACE, MORE) for path in place.glob("*.json"))
 
 Results = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    with Replay(PLACE) as server:
+    with Replay(PLACE, MORE) as server:
         return asyncio.run(run(server, list(server.cases.values()), tmp_path_factory.mktemp("wire")))
 
 

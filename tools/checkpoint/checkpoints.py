@@ -118,6 +118,16 @@ class Checkpoints:
                 removed += _pruned(folder)
         return removed
 
+    def forget(self, workspace: Path) -> None:
+        """Remove all checkpoints of a workspace that is gone; blocks. Raises OSError."""
+        timeline = self._of(workspace)
+        timeline.close()
+        del self._timelines[workspace.resolve()]
+        folder = self._kept_in(workspace.resolve())
+        with self._locks[folder]:
+            if folder.is_dir():
+                shutil.rmtree(folder)
+
     def close(self) -> None:
         for timeline in self._timelines.values():
             timeline.close()
@@ -128,11 +138,13 @@ class Checkpoints:
         if root not in self._timelines:
             if self._folder.resolve().is_relative_to(root):
                 raise ValueError(f"checkpoints must be kept outside the workspace, not in {self._folder}")
-            key = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-            folder = self._folder / key
+            folder = self._kept_in(root)
             lock = self._locks.setdefault(folder, threading.Lock())
             self._timelines[root] = Timeline(root, folder, self._bounds, lock)
         return self._timelines[root]
+
+    def _kept_in(self, root: Path) -> Path:
+        return self._folder / hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
 async def _to_the_end(work: Callable[[], None]) -> None:

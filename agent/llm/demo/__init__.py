@@ -3,6 +3,8 @@
     turn.py      what the request says: who asked what, and what came back so far
     plan.py      from a message to steps; rules.py: the table of what leads to which calls. Read this one
     language.py  how clauses, names of files and expressions look; zones.py: which places it knows
+    attached.py  files that came with a message
+    checklist.py the plan in sight, for what takes more than one clause
     answers.py   from results to words; facts.py: what can be counted in a result and copied out of it
     words.py     its sentences, in English and Chinese
 
@@ -19,6 +21,8 @@ from collections.abc import AsyncGenerator, Iterator
 
 from agent.events import CallDelta, Replied, RequestSent, TextDelta
 from agent.llm.demo.answers import answer
+from agent.llm.demo.attached import with_documents
+from agent.llm.demo.checklist import checklist
 from agent.llm.demo.plan import Want, next_step, plan_for
 from agent.llm.demo.rules import RULES
 from agent.llm.demo.turn import Turn
@@ -61,10 +65,12 @@ def reply_to(request: Request) -> AssistantMessage:
     """The whole reply: the next calls of the plan while there are any, else the answer with the demo's mark."""
     turn = Turn.of(request)
     words = WORDS[turn.language]
-    plan = plan_for(turn.text, turn.last_path, RULES)
+    plan = with_documents(plan_for(turn.text, turn.last_path, RULES), turn.text, turn.documents)
     wants = next_step(plan, turn)
     missing = {want.tool for want in wants} - turn.tools
-    if not wants or missing:
+    listed = checklist(plan, turn, words.closing) if turn.may_call and not turn.told else ()
+    wants = (*listed, *(wants if not missing else ()))
+    if not wants:
         return AssistantMessage(answer(turn, plan, missing, words))
     names = words.between.join(dict.fromkeys(f"`{want.tool}`" for want in wants))
     return AssistantMessage(words.calling.format(names=names), tool_calls=tuple(_call(want) for want in wants))

@@ -19,7 +19,7 @@ MAX_CHARS = 1_500
 GLIMPSE_CHARS = 80
 """Of what is quoted back."""
 
-_QUIET = {"write_file", "append_file", "edit_file", "send_file", "generate_image"}
+_QUIET = {"write_file", "append_file", "edit_file", "send_file", "generate_image", "draw_diagram", "draw_chart"}
 """Tools whose sentence says it all."""
 
 

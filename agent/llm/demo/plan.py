@@ -75,6 +75,8 @@ class Plan:
     sayings: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """Clauses that no rule knows."""
+    parts: list[tuple[str, int]] = field(default_factory=list)
+    """Each clause that leads to steps, and to how many."""
 
 
 def plan_for(message: str, last_path: str, rules: Iterable[Rule]) -> Plan:
@@ -91,6 +93,7 @@ def plan_for(message: str, last_path: str, rules: Iterable[Rule]) -> Plan:
             plan.lost.append(clause)
         else:
             plan.steps += outcome
+            plan.parts.append((clause, len(outcome)))
         last_path = _spoken_of(clause) or last_path
     return plan
 

@@ -13,7 +13,7 @@ from typing import Union
 from agent.llm.demo.facts import summary_of
 from agent.llm.demo.language import EXPRESSION, FILE, IT, NAME, SUMMARY, TEXT
 from agent.llm.demo.plan import Act, Heard, Rule, Step, Want
-from agent.llm.demo.turn import Outcome, language_of
+from agent.llm.demo.turn import Language, Outcome, language_of
 from agent.llm.demo.zones import zones_in
 
 # ------------------------------------------------------------------ what the rules do
@@ -82,6 +82,18 @@ def _search(heard: Heard) -> list[Step]:
     return _together(Want("search_files", {"query": heard.text()}))
 
 
+def _remember(heard: Heard) -> list[Step]:
+    return _together(Want("remember", {"text": heard.text()}))
+
+
+def _recall(heard: Heard) -> list[Step]:
+    return _together(Want("recall", {"query": heard.text()}))
+
+
+def _delegate(heard: Heard) -> list[Step]:
+    return _together(Want("delegate", {"task": heard.text()}))
+
+
 def _time(heard: Heard) -> list[Step]:
     return _together(*(Want("current_time", {"zone": zone} if zone else {}) for zone in zones_in(heard.clause)))
 
@@ -94,9 +106,52 @@ def _compute(heard: Heard) -> Union[list[Step], None]:
     return _together(Want("calculator", {"expression": expression}))
 
 
+def _illustrate(heard: Heard) -> list[Step]:
+    """The one picture the demo knows: the loop it runs in."""
+    title, spec = LOOP[language_of(heard.clause)]
+    return _together(Want("draw_diagram", {"spec": spec, "title": title}))
+
+
+def _chart(heard: Heard) -> Union[list[Step], None]:
+    kind = next((kind for kind, words in CHARTS.items() if re.search(words, heard.clause, re.IGNORECASE)), "line")
+    paths = heard.paths()
+    return _together(*(Want("draw_chart", {"kind": kind, "path": path}) for path in paths)) if paths else None
+
+
 def _draw(heard: Heard) -> list[Step]:
     return _together(Want("generate_image", {"prompt": heard.text()}))
 
+
+CHARTS = {"bar": r"\bbars?\b|柱状|条形", "scatter": r"\b(?:scatter|points?)\b|散点"}
+
+LOOP: dict[Language, tuple[str, str]] = {
+    "en": (
+        "The agent loop",
+        """person -> loop: message
+loop -> model: what was said so far
+model -> loop: calls, or an answer
+loop -> tools: what may run
+tools -> loop: results
+loop --> log: all that happens
+log --> page: follows
+person: You
+loop: Agent loop
+model: Model
+tools: Tools
+log: Event log
+page: This page""",
+    ),
+    "zh": (
+        "智能体循环",
+        """你 -> 智能体循环: 消息
+智能体循环 -> 模型: 到目前为止说过的话
+模型 -> 智能体循环: 调用，或者回答
+智能体循环 -> 工具: 允许执行的调用
+工具 -> 智能体循环: 结果
+智能体循环 --> 事件日志: 发生的一切
+事件日志 --> 页面: 跟随""",
+    ),
+}
 
 # ------------------------------------------------------------------ the table
 
@@ -120,6 +175,19 @@ RULES: tuple[Rule, ...] = (
         r"(connect|set up|use|add) .{0,20}(model|key)\b",
         r"(连接|接入|使用|配置|换).{0,8}(模型|密钥)",
         _say("connect"),
+    ),
+    # memory
+    Rule(r"^remember(?:\s+that)?\s+(?P<text>.+)$", r"^(?:请|帮我)?记住\s*[:：]?\s*(?P<text>.+)$", _remember),
+    Rule(
+        r"^what do you (?:know|remember) (?:of|about)\s+(?P<text>.+?)\??$",
+        r"^你?(?:还|都)?(?:记得|知道)关于\s*(?P<text>.+?)的?(?:什么|吗|事)*[?？]?$",
+        _recall,
+    ),
+    # work handed over
+    Rule(
+        r"^(?:let|have|ask)\s+(?:a|the)\s+sub-?agent\s+(?:to\s+)?(?P<text>.+)$",
+        r"^(?:让|请|叫)(?:一个)?子(?:代理|智能体)(?P<text>.+)$",
+        _delegate,
     ),
     # commands
     Rule(
@@ -186,6 +254,14 @@ RULES: tuple[Rule, ...] = (
         rf"^(?:compute|calculate|evaluate|what(?:'s| is)|how much is)?\s*{EXPRESSION}[\s=?]*$",
         rf"^(?:计算|算一下|算)?\s*{EXPRESSION}\s*(?:=|等于多少|等于几|是多少|的结果)*[\s=?？]*$",
         _compute,
+    ),
+    Rule(
+        r"\b(?:chart|plot|graph) (?:of|from|for)\b|^(?:plot|chart)\b", r"(?:柱状图|折线图|散点图|条形图|图表)", _chart
+    ),
+    Rule(
+        r"^(?:draw|make|create|show)\b.*\b(?:illustration|diagram|agent loop|how you work)\b",
+        r"^(?:画|绘制|生成|做).*(?:插图|示意图|流程图|结构图|循环)",
+        _illustrate,
     ),
     Rule(
         r"^(?:draw|paint|(?:generate|make|create)\s+(?:me\s+)?an?\s+(?:image|picture)\s+of)\s+(?P<text>.+)$",

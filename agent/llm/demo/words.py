@@ -15,6 +15,8 @@ class Words:
     mark: str
     """The last line of every answer."""
     calling: str
+    closing: str
+    """The last item of a checklist."""
     between: str
     """Between two names in a row."""
     sayings: Mapping[str, str]
@@ -32,23 +34,25 @@ class Words:
     cut: str
 
 
-_CONNECT_EN = """To connect a real model, write into `.env` beside `app.py` (`.env.example` explains each line):
+_CONNECT_EN = """To connect a real model, click on the model's name at the top of the page, or write into `.env` beside
+`app.py` (`.env.example` explains each line):
 
     OPENAI_API_KEY=sk-...
     OPENAI_BASE_URL=https://api.openai.com/v1
     OPENAI_CHAT_MODEL=the-model's-name
 
 Any OpenAI-compatible server will do, also one on this machine (Ollama, LM Studio, llama.cpp, vLLM: found by itself).
-Then start the app again; `python app.py doctor` checks it."""
+`.env` is read when the app starts; `python app.py doctor` checks it."""
 
-_CONNECT_ZH = """要接入真正的模型，请在 `app.py` 旁边的 `.env` 里写上（`.env.example` 逐行说明）：
+_CONNECT_ZH = """要接入真正的模型，请点击页面上方的模型名字，或在 `app.py` 旁边的 `.env` 里写上
+（`.env.example` 逐行说明）：
 
     OPENAI_API_KEY=sk-...
     OPENAI_BASE_URL=https://api.openai.com/v1
     OPENAI_CHAT_MODEL=模型名称
 
 任何兼容 OpenAI 接口的服务都可以，本机的也行（Ollama、LM Studio、llama.cpp、vLLM，会自动发现）。
-然后重新启动；`python app.py doctor` 会帮你检查。"""
+`.env` 在启动时读取；`python app.py doctor` 会帮你检查。"""
 
 _HELP_EN = """I am not a language model. I follow a table of fixed rules, so that you can watch the whole loop
 without a key: the tools I call and everything they do are real. Try one of these:
@@ -60,6 +64,8 @@ without a key: the tools I call and everything they do are real. Try one of thes
 - Write "hello" to hello.txt, then send it to me
 - Read notes.txt and write a summary to summary.md
 - Run python --version and tell me the result.
+- Draw an illustration of the agent loop
+- Draw a bar chart of numbers.csv
 - Run sleep 300 (and press Stop)
 
 Tools I am given here: {tools}.
@@ -76,6 +82,8 @@ _HELP_ZH = """我不是语言模型，只是按一张固定的规则表行事，
 - 把“你好”写入 hello.txt，然后把它发给我
 - 读取 notes.txt，并把摘要写入 summary.md
 - 运行 python --version，并告诉我结果。
+- 画一张智能体循环的插图
+- 画出 numbers.csv 的柱状图
 - 运行 sleep 300（然后按“停止”）
 
 这里给我的工具：{tools}。
@@ -86,6 +94,7 @@ WORDS: Mapping[Language, Words] = {
     "en": Words(
         mark="Demo model: fixed rules and real tools, no language model.",
         calling="I call {names}.",
+        closing="Say what came of it",
         between=", ",
         sayings={
             "hello": "Hello! I am the demo model of Glassloop. Ask “What can you do?” to see what I understand.",
@@ -100,12 +109,18 @@ WORDS: Mapping[Language, Words] = {
             "calculator": "`{expression}` gives:",
             "list_files": "The files:",
             "read_file": "`{path}`: {size}",
+            "read_document": "`{path}`: {size}",
             "write_file": "Wrote `{path}`.",
             "append_file": "Added to `{path}`.",
             "edit_file": "Changed `{path}`.",
             "search_files": "Searched for `{query}`.",
             "send_file": "Here is `{path}`: the file is attached to the step above.",
             "generate_image": "The image is attached to the step above.",
+            "draw_diagram": "The drawing “{title}” is attached to the step above.",
+            "draw_chart": "The chart of `{path}` is attached to the step above.",
+            "delegate": "The sub-agent's answer:",
+            "remember": "Kept for later conversations:",
+            "recall": "What I remember about that:",
         },
         lost="I do not understand “{clause}”. I only know a few kinds of sentences; “What can you do?” lists them.",
         missing="That needs the tool {names}, which is not offered here. The status line of the page says why.",
@@ -121,6 +136,7 @@ WORDS: Mapping[Language, Words] = {
     "zh": Words(
         mark="演示模型：固定规则、真实工具，不是语言模型。",
         calling="我来调用 {names}。",
+        closing="说明结果",
         between="、",
         sayings={
             "hello": "你好！我是 Glassloop 的演示模型。问我“你能做什么？”就能看到我听得懂的话。",
@@ -135,12 +151,18 @@ WORDS: Mapping[Language, Words] = {
             "calculator": "`{expression}` 的结果是：",
             "list_files": "文件如下：",
             "read_file": "`{path}`：{size}",
+            "read_document": "`{path}`：{size}",
             "write_file": "已写入 `{path}`。",
             "append_file": "已追加到 `{path}`。",
             "edit_file": "已修改 `{path}`。",
             "search_files": "搜索 `{query}` 的结果：",
             "send_file": "`{path}` 已发给你，见上面那一步的附件。",
             "generate_image": "图片见上面那一步的附件。",
+            "draw_diagram": "“{title}”已画好，附在上面的步骤里。",
+            "draw_chart": "`{path}` 的图表已画好，附在上面的步骤里。",
+            "delegate": "子代理的回答：",
+            "remember": "已为以后的对话记住：",
+            "recall": "我记得的有：",
         },
         lost="我听不懂“{clause}”。我只认得几种句子；问“你能做什么？”可以看到列表。",
         missing="这需要工具 {names}，但这里没有提供。页面的状态行会说明原因。",

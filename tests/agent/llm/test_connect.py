@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError, SettingsError
-from agent.llm.client import OpenAIModel
+from agent.llm.client import ChatServer, OpenAIModel
 from agent.llm.connect import connect, find_local, first_chat_model
 from agent.llm.demo import DemoModel
+from agent.llm.model import Window
 from agent.settings import Settings
 
 
@@ -51,6 +52,19 @@ def listing(request: pytest.FixtureRequest) -> Iterator[Listing]:
 
 
 MODELS = {"data": [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}]}
+
+
+@pytest.mark.parametrize("listing", [{"data": [{"id": "m", "max_model_len": 65_536}]}], indirect=True)
+async def test_a_model_reads_what_its_server_says_and_a_dead_one_says_nothing(listing: Listing) -> None:
+    model = OpenAIModel(ChatServer(listing.url, "", "m"))
+    assert model.window == Window(32_768, "default")
+    await model.ask_window()
+    assert model.window == Window(65_536, "server")
+    await model.close()
+    dead = OpenAIModel(ChatServer(nobody(), "", "m"))
+    await dead.ask_window()
+    assert dead.window == Window(32_768, "default")
+    await dead.close()
 
 
 def nobody() -> str:

@@ -343,7 +343,7 @@ def test_every_call_of_the_table_fits_the_tool_it_is_for(tmp_path: Path, text: s
 
 
 class NoImages:
-    async def generate(self, prompt: str, size: str | None = None, quality: str | None = None) -> Any:
+    async def draw(self, prompt: str, **wishes: Any) -> Any:
         raise AssertionError("nothing is drawn here")
 
 

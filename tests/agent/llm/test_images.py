@@ -7,6 +7,8 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Iterator
+from email.parser import BytesParser
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -43,13 +45,16 @@ class StandIn:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                raw = self.rfile.read(int(self.headers["content-length"]))
+                multipart = self.headers["content-type"].startswith("multipart/")
+                body = parts(self.headers["content-type"], raw) if multipart else json.loads(raw)
                 server.bodies.append(body | {"path": self.path})
                 server.keys.append(self.headers["authorization"])
                 status, answer = server.answer(body)
                 server.hold.wait(20)
                 data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.reply(status, {"content-type": "application/json"}, data)
+                kind = "text/event-stream" if data.startswith(b"event:") else "application/json"
+                self.reply(status, {"content-type": kind}, data)
 
             def do_GET(self) -> None:
                 server.fetched.append((self.path, self.headers["authorization"]))
@@ -76,6 +81,22 @@ class StandIn:
         self._http.server_close()
 
 
+def parts(content_type: str, raw: bytes) -> dict[str, Any]:
+    """The fields of a form; of files their bytes, in a list where there are several of a name."""
+    message = BytesParser(policy=default).parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + raw)
+    found: dict[str, Any] = {}
+    for part in message.iter_parts():
+        name, data = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
+        assert isinstance(data, bytes)
+        value = data if part.get_filename() else data.decode()
+        found[name] = [*found[name], value] if name in found else [value] if name.endswith("[]") else value
+    return found
+
+
+def events(*payloads: dict[str, Any]) -> bytes:
+    return b"".join(f"event: {p['type']}\ndata: {json.dumps(p)}\n\n".encode() for p in payloads)
+
+
 @pytest.fixture
 def server() -> Iterator[StandIn]:
     stand_in = StandIn(lambda body: (200, GOOD))
@@ -89,7 +110,12 @@ def client(server: StandIn, **settings: Any) -> OpenAIImages:
 
 
 def generate(drawer: OpenAIImages, prompt: str = "a lighthouse", **options: Any) -> GeneratedImage:
-    return asyncio.run(asyncio.wait_for(drawer.generate(prompt, **options), 30))
+    [drawn] = draw(drawer, prompt, **options)
+    return drawn
+
+
+def draw(drawer: OpenAIImages, prompt: str = "a lighthouse", **options: Any) -> list[GeneratedImage]:
+    return asyncio.run(asyncio.wait_for(drawer.draw(prompt, **options), 30))
 
 
 def refusal(param: str | None, message: str, code: str | None = None, status: int = 400) -> Answer:
@@ -183,12 +209,12 @@ def test_a_server_that_refuses_everything_is_not_asked_for_ever(server: StandIn)
         (refusal(None, "prompt too long"), "prompt too long"),
         ((500, b"<html>oops</html>"), "status 500"),
         ((200, b"not json"), "not JSON"),
-        ((200, [1]), "without a picture"),
+        ((200, [1]), "no picture"),
         ((200, {"data": []}), "no picture"),
         ((200, {"error": {"message": f"overloaded {KEY}"}}), "overloaded"),
         ((200, {"data": [{"b64_json": ""}]}), "without a picture"),
         ((200, {"data": [{"b64_json": "x"}]}), "broken"),
-        ((200, {"data": ["x"]}), "no picture"),
+        ((200, {"data": ["x"]}), "without a picture"),
     ],
 )
 def test_every_no_is_told_in_plain_words_without_the_key(server: StandIn, answer: Answer, words: str) -> None:
@@ -313,7 +339,7 @@ def test_stopping_ends_the_request(server: StandIn) -> None:
     server.hold.clear()
 
     async def stop_it() -> None:
-        task = asyncio.create_task(client(server).generate("x"))
+        task = asyncio.create_task(client(server).draw("x"))
         while not server.bodies:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -321,3 +347,76 @@ def test_stopping_ends_the_request(server: StandIn) -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(asyncio.wait_for(stop_it(), 20))
+
+
+# ---------------------------------------------------------------------- several, on their way, from others
+
+B64 = base64.b64encode(PIXEL).decode()
+
+
+def test_several_pictures_are_asked_for_by_their_number(server: StandIn) -> None:
+    server.answer = lambda body: (200, {"data": [{"b64_json": B64}] * int(body.get("n", 1))})
+    assert [image.data for image in draw(client(server), count=3, background="transparent")] == [PIXEL] * 3
+    assert server.bodies[0]["n"] == 3 and server.bodies[0]["background"] == "transparent"
+
+
+def test_unfinished_pictures_come_before_the_finished_one(server: StandIn) -> None:
+    server.answer = lambda body: (
+        200,
+        events(
+            {"type": "image_generation.partial_image", "b64_json": B64, "partial_image_index": 0},
+            {"type": "image_generation.partial_image", "b64_json": B64, "partial_image_index": 1},
+            {"type": "image_generation.completed", "b64_json": B64, "usage": {"total_tokens": 9}},
+        ),
+    )
+    seen: list[bytes] = []
+    assert generate(client(server), on_partial=seen.append).data == PIXEL
+    assert seen == [PIXEL, PIXEL]
+    assert server.bodies[0]["stream"] is True and server.bodies[0]["partial_images"] == 2
+
+
+@pytest.mark.parametrize("refused", ["stream", "partial_images"])
+def test_a_server_that_cannot_stream_is_asked_without_and_not_tried_again(server: StandIn, refused: str) -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        if refused in body:
+            return refusal(refused, f"Unknown parameter: '{refused}'.", "unknown_parameter")
+        return 200, GOOD
+
+    server.answer = answer
+    drawer = client(server)
+    for _ in range(2):
+        assert generate(drawer, on_partial=lambda data: None).data == PIXEL
+    assert [("stream" in body, "partial_images" in body) for body in server.bodies] == [(True, True)] + [
+        (False, False)
+    ] * 2
+
+
+def test_a_server_that_takes_no_notice_of_stream_is_read_all_the_same(server: StandIn) -> None:
+    assert generate(client(server), on_partial=lambda data: None).data == PIXEL
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        (events({"type": "error", "error": {"code": "moderation_blocked", "message": f"no {KEY}"}}), "safety reasons"),
+        (events({"type": "error", "error": {"message": "the GPU fell over"}}), "GPU fell over"),
+        (events({"type": "image_generation.partial_image", "b64_json": B64}), "broke off"),
+        (b"event: x\ndata: {broken\n\n", "broken JSON"),
+    ],
+)
+def test_a_stream_that_ends_in_a_no_says_why_without_the_key(server: StandIn, stream: bytes, words: str) -> None:
+    server.answer = lambda body: (200, stream)
+    with pytest.raises(ToolError, match=words) as error:
+        generate(client(server), on_partial=lambda data: None)
+    assert KEY not in str(error.value)
+
+
+def test_an_edit_sends_pictures_and_mask_as_files(server: StandIn) -> None:
+    drawer = client(server)
+    assert generate(drawer, images=[PIXEL], size="512x512").data == PIXEL
+    assert generate(drawer, images=[PIXEL, b"other"], mask=b"mask").data == PIXEL
+    one, two = server.bodies
+    assert one == {
+        "path": "/v1/images/edits", "model": "gpt-image-2", "prompt": "a lighthouse", "size": "512x512", "image": PIXEL,
+    }  # fmt: skip
+    assert two["image[]"] == [PIXEL, b"other"] and two["mask"] == b"mask"

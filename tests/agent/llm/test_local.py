@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import SettingsError
-from agent.llm.local import check_hash, choose_file, find_weights
+from agent.llm.local import LocalModel, check_hash, choose_file, find_weights
+from tests.agent.llm.serving import TOOLS, says, serving
 
 
 def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -31,3 +32,20 @@ def test_a_file_that_differs_from_its_hash_is_refused(tmp_path: Path) -> None:
     check_hash(weights, hashlib.sha256(b"GGUF").hexdigest())
     with pytest.raises(SettingsError, match="differs"):
         check_hash(weights, "0" * 64)
+
+
+async def test_warming_up_reads_the_prompt_for_decisions_and_no_more(tmp_path: Path) -> None:
+    none = says('{"tool": "none"}')
+    async with serving(
+        tmp_path, says('{"', finish="length"), none, says("Yes."), provider="local", protocol="json"
+    ) as served:
+        model = LocalModel(object(), served.model.server)
+        await model.warm_up(TOOLS)
+        await model.close()
+        [body] = served.bodies
+        assert body["max_tokens"] == 1 and body["temperature"] == 0
+        assert all(tool.name in body["messages"][0]["content"] for tool in TOOLS)
+        await served.ask("Is it open?")
+        first, asked = served.bodies[:2]
+        assert asked["messages"][0] == first["messages"][0], "the same beginning, so the cache holds it"
+        assert asked["response_format"] == first["response_format"]

@@ -38,6 +38,7 @@ def test_any_cut_any_line_end(size: int, line_end: str, mark: str) -> None:
         ('{\n  "a": 1\n}\n', [{"a": 1}]),
         ('[{"error": 1}]', [[{"error": 1}]]),
         ("data:\n\ndata: ping\n\n", []),
+        ('data: data: data:{"a":1}\n\n', [{"a": 1}]),
         ('data: {"a": "x\ty"}\n\n', [{"a": "x\ty"}]),
         ("", []),
     ],
@@ -54,6 +55,12 @@ def test_a_payload_is_given_before_its_blank_line() -> None:
 def test_broken_json_is_said_and_not_skipped() -> None:
     with pytest.raises(Unreadable):
         EventStream().feed(b'data: {"a": \n\ndata: {"b": 1}\n\n')
+
+
+def test_a_payload_over_very_many_lines_is_given_up() -> None:
+    """Each line may end it, so the time to read one grows with their square."""
+    with pytest.raises(Unreadable, match="too many lines"):
+        EventStream().feed(b"data: {\n" * 20_000)
 
 
 def test_a_page_is_kept_for_the_error_message() -> None:

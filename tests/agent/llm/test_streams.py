@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ from hypothesis import strategies as st
 from agent.agent import Agent
 from agent.limits import Limits
 from agent.llm.arguments import read_arguments
+from agent.llm.assembly import Assembly
 from agent.llm.client import ChatServer, OpenAIModel
 from agent.llm.connection import Connection
+from agent.llm.faults import Scrubber
+from agent.llm.names import Names
 from agent.llm.sse import EventStream
 from agent.log import dump_entry
-from agent.messages import AssistantMessage, ToolMessage
+from agent.messages import AssistantMessage, ToolCall, ToolMessage
 from agent.requests import rebuild
 from agent.session import Session
 from agent.tool import Effect, Tool, Toolbox
@@ -41,7 +45,8 @@ class Planned:
     calls: tuple[tuple[str, str], ...]
     ids: bool
     indexes: bool
-    interleaved: bool
+    order: int | None
+    """Which of the legal orders; None: one part after another."""
     finish: str | None
     done: bool
     cut: float
@@ -60,7 +65,7 @@ PLANS = st.builds(
     calls=st.lists(st.tuples(st.sampled_from([*NAMES, "unknown tool", ""]), ARGUMENTS), max_size=3).map(tuple),
     ids=st.booleans(),
     indexes=st.booleans(),
-    interleaved=st.booleans(),
+    order=st.one_of(st.none(), st.integers(0, 1000)),
     finish=st.sampled_from(["stop", "tool_calls", "length", "content_filter", "", None]),
     done=st.booleans(),
     cut=st.sampled_from([1.0, 1.0, 1.0, 0.3, 0.6, 0.9]),
@@ -69,27 +74,37 @@ PLANS = st.builds(
 
 def stream_of(plan: Planned, draw_size: int) -> bytes:
     """The bytes of a reply: pieces of `draw_size` characters, calls one after another or by turns."""
-    chunks: list[dict[str, Any]] = []
-    pieces = [plan.reasoning[i : i + draw_size] for i in range(0, len(plan.reasoning), draw_size)]
-    chunks += [delta(reasoning_content=piece) for piece in pieces]
-    chunks += [delta(content=plan.text[i : i + draw_size]) for i in range(0, len(plan.text), draw_size)]
-    rows = [call_chunks(number, name, text, plan, draw_size) for number, (name, text) in enumerate(plan.calls)]
-    if plan.interleaved and (plan.ids or plan.indexes):
-        longest = max(map(len, rows), default=0)
-        chunks += [row[i] for i in range(longest) for row in rows if i < len(row)]
-    else:
-        chunks += [chunk for row in rows for chunk in row]
+    rows = [
+        [delta(reasoning_content=piece) for piece in cut(plan.reasoning, draw_size)],
+        [delta(content=piece) for piece in cut(plan.text, draw_size)],
+    ]
+    calls = [call_chunks(number, name, text, plan, draw_size) for number, (name, text) in enumerate(plan.calls)]
+    marked = (plan.ids or plan.indexes) and all(name for name, _ in plan.calls)  # else nobody could tell them apart
+    rows += calls if marked else [[chunk for call in calls for chunk in call]]
+    chunks = [chunk for row in rows for chunk in row] if plan.order is None else riffled(rows, plan.order)
     if plan.finish is not None:
         chunks.append(delta(plan.finish))
     data = "".join(map(event, chunks)).encode() + (DONE.encode() if plan.done else b"")
     return data[: int(len(data) * plan.cut)]
 
 
+def cut(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def riffled(rows: list[list[Any]], seed: int) -> list[Any]:
+    """All rows in one, each in its own order."""
+    turns = [number for number, row in enumerate(rows) for _ in row]
+    random.Random(seed).shuffle(turns)
+    left = [iter(row) for row in rows]
+    return [next(left[number]) for number in turns]
+
+
 def call_chunks(number: int, name: str, arguments: str, plan: Planned, size: int) -> list[dict[str, Any]]:
     marks: dict[str, Any] = {"id": f"c{number}"} if plan.ids else {}
     marks |= {"index": number} if plan.indexes else {}
     opening = {**marks, "function": {"name": name, "arguments": ""}}
-    rest = [{**marks, "function": {"arguments": arguments[i : i + size]}} for i in range(0, len(arguments), size)]
+    rest = [{**marks, "function": {"arguments": piece}} for piece in cut(arguments, size)]
     return [delta(tool_calls=[entry]) for entry in [opening, *rest]]
 
 
@@ -153,6 +168,47 @@ def test_the_transcript_stays_valid(plans: list[Planned], chars: int, size: int)
     json.dumps([dump_entry(entry) for entry in session.log.since(0)], ensure_ascii=False, allow_nan=False).encode()
     meant = [read_arguments(arguments).value for plan in plans for _, arguments in plan.calls]
     assert all(arguments in [*meant, {}] for arguments in executed)
+
+
+KEYS = st.sampled_from(["city", "path", "content"])
+SOUND = st.tuples(st.sampled_from(NAMES), st.dictionaries(KEYS, TEXT, min_size=1))
+
+
+def assembled(plan: Planned, chars: int, size: int) -> list[ToolCall]:
+    """What the pieces of a whole stream come to."""
+    assembly = Assembly(Names(TOOLS), (), Scrubber(KEY))
+    events = EventStream()
+    data = stream_of(plan, chars)
+    for at in range(0, len(data), size):
+        for payload in events.feed(data[at : at + size]):
+            if payload != "[DONE]":
+                assembly.add(payload)
+    assembly.close()
+    return list(assembly.reply().message.tool_calls)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(SOUND, min_size=1, max_size=3), PLANS, st.integers(1, 12), st.integers(1, 50))
+def test_sound_calls_come_out_as_they_were_sent(calls: Any, plan: Planned, chars: int, size: int) -> None:
+    """Marked by ids, or by indexes, or sent one after another: nothing is lost, mixed up or repaired."""
+    written = tuple((name, json.dumps(arguments)) for name, arguments in calls)
+    found = assembled(replace(plan, text="", calls=written, finish="tool_calls", cut=1.0), chars, size)
+    assert sorted((call.name, call.arguments) for call in found) == sorted(
+        (name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls
+    )
+    assert not any(call.repairs or call.fault for call in found)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(SOUND, min_size=1, max_size=3), PLANS, st.floats(0, 1), st.integers(1, 12), st.booleans())
+def test_a_call_cut_at_the_limit_never_runs(calls: Any, plan: Planned, part: float, chars: int, ids: bool) -> None:
+    """However much of it came: the last call of an answer that was cut off does not run, and half a call never does."""
+    written = [(name, json.dumps(arguments)) for name, arguments in calls]
+    name, whole = written.pop()
+    written.append((name, whole[: int(len(whole) * part)]))
+    last = replace(plan, text="", calls=tuple(written), order=None, ids=ids, indexes=not ids, finish="length", cut=1.0)
+    found = assembled(last, chars, 50)
+    assert [call.fault is None for call in found] == [True] * (len(calls) - 1) + [False]
 
 
 def assert_valid(messages: list[Any]) -> None:

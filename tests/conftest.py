@@ -1,0 +1,21 @@
+"""The order of the tests, alone or side by side (`pytest -n 2 --dist loadgroup`)."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: playwright's event loop stays on the thread, and no other can run there after it.
+
+    Side by side, the tests of one file stay together, for they share what is slow to set up; those of its tests that
+    need a browser are a group of their own, so that no worker goes back to other tests after them.
+    """
+    items.sort(key=_needs_browser)
+    for item in items:
+        kind = "browser" if _needs_browser(item) else "plain"
+        item.add_marker(pytest.mark.xdist_group(f"{item.path}:{kind}"))
+
+
+def _needs_browser(item: pytest.Item) -> bool:
+    return "browser" in getattr(item, "fixturenames", ())

@@ -1,0 +1,51 @@
+"""Files that a person attaches to a message, and files shown in place."""
+
+EN = {
+    "upload_attach": "Attach files (or drop or paste them)",
+    "upload_drop": "Drop files to attach them",
+    "upload_remove": "Remove {name}",
+    "upload_checking": "checking",
+    "upload_waits": "Sends when the upload is done",
+    "upload_too_large": "too large: {file_bytes} at most",
+    "upload_picture_too_large": "too large for a picture: {picture_bytes} at most",
+    "upload_too_many": "not attached: {files} files at most in one message",
+    "upload_full": "not attached: there is no more room in this conversation",
+    "upload_disk_full": "not attached: the disk is full",
+    "upload_folder": "folders cannot be attached; make a ZIP file of it",
+    "upload_gone": "not attached: reload the page and try again",
+    "upload_failed": "the upload failed; try again",
+    "upload_too_many_pixels": "too many pixels to be looked at; attached as a file",
+    "upload_broken_picture": "not a readable picture; attached as a file",
+    "attached": "Attached files",
+    # previews
+    "preview": "Preview",
+    "preview_rows": "the first {rows} rows",
+    "preview_cut": "the beginning",
+    "preview_pages": "page 1 of {pages}",
+    "preview_archive": "{files} files",
+}
+
+ZH = {
+    "upload_attach": "添加文件（也可拖放或粘贴）",
+    "upload_drop": "松开鼠标即可添加文件",
+    "upload_remove": "移除 {name}",
+    "upload_checking": "检查中",
+    "upload_waits": "上传完成后发送",
+    "upload_too_large": "文件过大：最多 {file_bytes}",
+    "upload_picture_too_large": "图片过大：最多 {picture_bytes}",
+    "upload_too_many": "未添加：一条消息最多 {files} 个文件",
+    "upload_full": "未添加：此对话的空间已满",
+    "upload_disk_full": "未添加：磁盘已满",
+    "upload_folder": "无法添加文件夹；请先打包成 ZIP 文件",
+    "upload_gone": "未添加：请刷新页面后重试",
+    "upload_failed": "上传失败，请重试",
+    "upload_too_many_pixels": "像素过多，无法查看；已作为文件添加",
+    "upload_broken_picture": "不是可读的图片；已作为文件添加",
+    "attached": "附件",
+    # previews
+    "preview": "预览",
+    "preview_rows": "前 {rows} 行",
+    "preview_cut": "开头部分",
+    "preview_pages": "第 1 页，共 {pages} 页",
+    "preview_archive": "{files} 个文件",
+}

@@ -1,0 +1,136 @@
+"""The frame of the page: header, empty page, message box, right panel, notices."""
+
+EN = {
+    "language": "English",
+    "other_language": "中文",
+    "comma": ", ",
+    "seconds": "{value} s",
+    "minutes": "{minutes} min {seconds} s",
+    # header
+    "model": "Model",
+    "demo": "demo model",
+    "demo_more": "This is a scripted stand-in, not a real model. Click on its name to connect one.",
+    "boundary": "Sandbox",
+    "boundary_strong": "fenced",
+    "boundary_partial": "partly fenced",
+    "boundary_none": "no fence",
+    "boundary_strong_more": "Commands reach the workspace and nothing else: no other files, no keys, no network unless "
+    "you allow it. Each part of the fence was attacked at the start, and held.",
+    "boundary_partial_more": "Commands cannot reach other files, but part of the fence is missing on this machine: the "
+    "attacks at the start tell which.",
+    "boundary_none_more": "Nothing holds commands on this machine: what runs can do whatever you can. The file tools "
+    "stay in the workspace all the same.",
+    "exposed_share": "open to others",
+    "exposed_share_more": "Whoever has the address can use this page.",
+    "exposed_space": "public",
+    "exposed_space_more": "Everybody can use this page. Each visitor has a workspace of their own.",
+    "sessions": "Conversations",
+    "new_session": "New conversation",
+    "untitled": "New conversation",
+    "panel": "Files and context",
+    "close": "Close",
+    "theme": "Light or dark",
+    # empty page
+    "welcome": "What shall we do?",
+    "welcome_more": "A language model works here with real tools: it runs commands, reads and writes files, makes "
+    "images. Every step it takes is on the screen. Open one, and you see exactly what went in and what came out.",
+    "try": "Try one of these",
+    # composer
+    "placeholder": "Write a message",
+    "placeholder_running": "Write the next message",
+    "send": "Send",
+    "queue": "Queue",
+    "stop": "Stop",
+    "hint": "Enter sends, Shift+Enter starts a new line, Esc stops",
+    "queued": "queued",
+    "withdraw": "Take back",
+    "go_on": "Go on",
+    # right panel
+    "files": "Files",
+    "files_handed": "Handed to you",
+    "files_none": "Nothing yet. Files the agent hands over appear here.",
+    "context": "Context",
+    "context_none": "No request was sent yet. After the first message you can read here exactly what the model was "
+    "told.",
+    "context_of": "Request {number} of {total}",
+    "context_model": "to {model}",
+    "context_kept": "{kept} messages as before, {new} new",
+    "context_new": "new",
+    "context_raw": "The request as JSON",
+    "context_tools": "{count} tools",
+    "context_tools_one": "1 tool",
+    "previous": "Previous",
+    "next": "Next",
+    "characters": "{count} characters",
+    # notices
+    "no_such_session": "That conversation is not here: it was removed, or it belongs to another browser. This is a "
+    "new one.",
+    "no_cookie": "This page needs a cookie to know whose conversations to show. Allow cookies for this address and "
+    "reload.",
+    "refused": "That did not work: {why}.",
+}
+
+ZH = {
+    "language": "中文",
+    "other_language": "EN",
+    "comma": "，",
+    "seconds": "{value} 秒",
+    "minutes": "{minutes} 分 {seconds} 秒",
+    # header
+    "model": "模型",
+    "demo": "演示模型",
+    "demo_more": "这是按脚本应答的替身，不是真正的模型。点击它的名字即可连接真实模型。",
+    "boundary": "沙箱",
+    "boundary_strong": "已隔离",
+    "boundary_partial": "部分隔离",
+    "boundary_none": "未隔离",
+    "boundary_strong_more": "命令只能接触工作区：碰不到其他文件和密钥，未经你允许也不能联网。"
+    "每一层隔离在启动时都经过攻击测试，并且守住了。",
+    "boundary_partial_more": "命令碰不到其他文件，但这台机器上的隔离缺了一部分：缺什么由启动时的攻击测试得出。",
+    "boundary_none_more": "这台机器上没有东西约束命令：运行的命令能做你能做的一切。文件工具仍然只在工作区内活动。",
+    "exposed_share": "对他人开放",
+    "exposed_share_more": "知道地址的人都可以使用这个页面。",
+    "exposed_space": "公开",
+    "exposed_space_more": "任何人都可以使用这个页面，每位访客有自己的工作区。",
+    "sessions": "对话",
+    "new_session": "新对话",
+    "untitled": "新对话",
+    "panel": "文件与上下文",
+    "close": "关闭",
+    "theme": "浅色或深色",
+    # empty page
+    "welcome": "想做点什么？",
+    "welcome_more": "语言模型在这里使用真实的工具：运行命令、读写文件、生成图片。它的每一步都显示在屏幕上，"
+    "点开任意一步，就能看到输入和输出的原文。",
+    "try": "可以试试",
+    # composer
+    "placeholder": "输入消息",
+    "placeholder_running": "写下一条消息",
+    "send": "发送",
+    "queue": "排队",
+    "stop": "停止",
+    "hint": "Enter 发送，Shift+Enter 换行，Esc 停止",
+    "queued": "排队中",
+    "withdraw": "撤回",
+    "go_on": "继续",
+    # right panel
+    "files": "文件",
+    "files_handed": "交给你的文件",
+    "files_none": "还没有。智能体交付的文件会出现在这里。",
+    "context": "上下文",
+    "context_none": "还没有发出请求。发送第一条消息后，可以在这里看到模型收到的完整内容。",
+    "context_of": "第 {number} 次请求，共 {total} 次",
+    "context_model": "发往 {model}",
+    "context_kept": "{kept} 条与之前相同，{new} 条新增",
+    "context_new": "新增",
+    "context_raw": "请求的 JSON 原文",
+    "context_tools": "{count} 个工具",
+    "context_tools_one": "1 个工具",
+    "previous": "上一个",
+    "next": "下一个",
+    "characters": "{count} 个字符",
+    # notices
+    "no_such_session": "这里没有那个对话：它已被删除，或者属于另一个浏览器。已为你新建一个。",
+    "no_cookie": "页面需要 Cookie 才能知道该显示谁的对话。请允许此地址使用 Cookie，然后重新加载。",
+    "refused": "操作未完成：{why}。",
+}
