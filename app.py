@@ -158,7 +158,7 @@ def build_agent(
     processes = Processes(fence, max_life_s=HOME_LIFE_S if at_home else STRANGERS_LIFE_S) if shell else None
     tools = standard_tools(
         fence if shell else None,
-        image_client(settings),
+        image_client(settings, exposure),
         settings.data_dir / "images",
         scrubber=Scrubber(settings.secrets()),
         processes=processes,
@@ -202,14 +202,21 @@ def limits_of(settings: Settings, binding: bool = False) -> Limits:
     )
 
 
-def image_client(settings: Settings) -> OpenAIImages | None:
-    """The image service; None where nothing says that there is one."""
-    key = settings.image_api_key.get_secret_value() or settings.api_key.get_secret_value()
-    if not (settings.image_base_url or key):
+def image_client(settings: Settings, exposure: Exposure = "local") -> OpenAIImages | None:
+    """The image service; None where nothing says that there is one.
+
+    The chat model's key goes to the chat model's server and to no other. Where strangers come, pictures have to be
+    meant for them: the operator gives the service a key of its own.
+    """
+    chat_server = settings.base_url or OPENAI_BASE_URL
+    base_url = settings.image_base_url or chat_server
+    own_key = settings.image_api_key.get_secret_value()
+    key = own_key or (settings.api_key.get_secret_value() if base_url == chat_server else "")
+    if not (settings.image_base_url or key) or (exposure != "local" and not own_key):
         return None
     return OpenAIImages(
         ImageServer(
-            base_url=settings.image_base_url or settings.base_url or OPENAI_BASE_URL,
+            base_url=base_url,
             api_key=key,
             model=settings.image_model,
             size=settings.image_size,

@@ -97,7 +97,8 @@ class Settings(BaseModel):
     """The Images API. Empty: the same server as the chat model."""
 
     image_api_key: SecretStr = variable("OPENAI_IMAGE_API_KEY", example="sk-...", default=SecretStr(""))
-    """Its key. Empty: the chat model's key."""
+    """Its key. Empty: the chat model's key, where it is the same server. An app that others reach needs one here to
+    draw."""
 
     image_model: str = variable("OPENAI_IMAGE_MODEL", example="gpt-image-2", default="gpt-image-2")
     """The image model's name."""

@@ -19,6 +19,7 @@ import app
 from agent.errors import SettingsError
 from agent.events import CallFinished
 from agent.llm.demo import DemoModel
+from agent.policy import Exposure
 from agent.sessions import Sessions
 from agent.settings import Settings
 from tools.checkpoint import Checkpoints
@@ -268,3 +269,23 @@ def test_the_browser_app_starts_serves_and_ends(tmp_path: Path, sign: signal.Sig
             assert "Traceback" not in process.stderr.read()
         finally:
             process.kill()
+
+
+# ---------------------------------------------------------------------- the image service
+
+
+def image_key(exposure: Exposure = "local", **environ: str) -> str | None:
+    """The key that pictures are asked for with; None where there are none."""
+    client = app.image_client(Settings.load(None, environ), exposure)
+    return None if client is None else client.server.api_key
+
+
+def test_the_chat_key_goes_to_the_chat_server_and_no_stranger_draws_with_it() -> None:
+    chat = {"OPENAI_API_KEY": "sk-chat-1234567"}
+    own = {"OPENAI_IMAGE_API_KEY": "sk-image-123456"}
+    elsewhere = {"OPENAI_IMAGE_BASE_URL": "https://pictures.test/v1"}
+    assert image_key(**chat) == "sk-chat-1234567"
+    assert image_key(**chat, **elsewhere) == ""
+    assert image_key(**chat, **elsewhere, **own) == image_key(**chat, **own) == "sk-image-123456"
+    assert image_key() is None and image_key("space", **chat) is None and image_key("share", **chat) is None
+    assert image_key("space", **chat, **own) == "sk-image-123456"

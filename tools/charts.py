@@ -27,6 +27,7 @@ Kind = Literal["bar", "line", "scatter"]
 MAX_SERIES = 12
 MAX_POINTS = 20_000
 MAX_BARS = 200
+MAX_VALUE = 1e100
 MANY_LABELS = 14
 """From here on the labels below the axis are turned, and not every one is written."""
 
@@ -157,6 +158,8 @@ def check(kind: Kind, labels: Sequence[Any], lines: Sequence[Series]) -> None:
     for line in lines:
         if len(labels) and len(line.values) != len(labels):
             raise ToolError(f"{line.name or 'the series'} has {len(line.values)} values for {len(labels)} labels")
+        if any(abs(value) > MAX_VALUE for value in line.values):
+            raise ToolError(f"{line.name or 'the series'} has a value beyond {MAX_VALUE:g}, too large to be drawn")
     if kind == "scatter" and any(isinstance(label, str) for label in labels):
         raise ToolError("a scatter chart needs numbers as labels: they are its x values")
 

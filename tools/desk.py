@@ -30,6 +30,7 @@ from tools.entries import Entry
 from tools.handing import card, new_outbox_folder
 from tools.intake import safe_name
 from tools.names import shown
+from tools.reading import LIBRARY_FOLDERS
 from tools.workspace import UNLISTED, Workspace
 
 MAX_LISTED = 1_000
@@ -38,6 +39,8 @@ MAX_LOOK_BYTES = 50 << 20
 MOST_REMOVED = 200
 """What can be restored; the oldest are forgotten first (their files stay put aside)."""
 
+_UNSEEN = UNLISTED | {name for name in LIBRARY_FOLDERS if name.startswith(".")}
+"""Not looked into: what is in them is not shown, and must not take the place of what is."""
 _ASIDE = "removed"
 """In the outbox."""
 
@@ -61,7 +64,7 @@ class Desk:
     def listed(self, workspace: Path) -> tuple[Sequence[Entry], bool]:
         """What is there, in the order of a tree, without hidden names; True where there is more."""
         with _worded():
-            listing = Workspace(workspace).walk(depth=MAX_DEPTH, limit=MAX_LISTED, skip=UNLISTED)
+            listing = Workspace(workspace).walk(depth=MAX_DEPTH, limit=MAX_LISTED, skip=_UNSEEN)
         seen = [entry for entry in listing.entries if not any(name.startswith(".") for name in entry.path.split("/"))]
         return [_nameable(entry) for entry in seen], listing.truncated
 

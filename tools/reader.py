@@ -147,8 +147,11 @@ def xlsx(path: str) -> Iterator[tuple[str, str]]:
     for sheet in book.worksheets:
         lines: list[str] = []
         start, length = 1, 0
-        row_number = 0
+        row_number = empty = 0
         for row_number, row in enumerate(sheet.iter_rows(values_only=True, max_col=MAX_CELLS_OF_ROW), 1):
+            empty = empty + 1 if row.count(None) == len(row) else 0
+            if empty > 1:
+                continue  # one cell at the very bottom of a sheet makes a million of them
             cells = ["" if value is None else " ".join(str(value).split()) for value in row]
             line = "| " + " | ".join(cells).rstrip(" |") + " |"
             if lines and length + len(line) > PAGE_CHARS:

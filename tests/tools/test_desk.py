@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import Refused
-from tools.desk import Desk
+from tools.desk import MAX_LISTED, Desk
 
 
 @pytest.fixture
@@ -36,6 +36,15 @@ def test_the_list_shows_links_and_hides_hidden_names(places: tuple[Path, Path]) 
         ("out", "link"),
     ]
     assert not more
+
+
+def test_what_a_hidden_folder_holds_takes_no_place_in_the_list(places: tuple[Path, Path]) -> None:
+    workspace, _ = places
+    (workspace / ".git").mkdir()
+    for number in range(MAX_LISTED):
+        (workspace / ".git" / f"{number}").touch()
+    entries, more = DESK.listed(workspace)
+    assert "docs/deep/b.txt" in [entry.path for entry in entries] and not more
 
 
 def test_a_look_is_a_copy_that_goes_when_it_is_let_go(places: tuple[Path, Path]) -> None:

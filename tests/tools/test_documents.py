@@ -69,6 +69,14 @@ def test_a_pdf_is_read_page_by_page(root: Path) -> None:
     assert [p.name for p in root.rglob("*") if p.is_file()] == ["a.pdf"]  # the reader leaves nothing
 
 
+def test_a_stray_cell_at_the_bottom_of_a_sheet_is_reached(root: Path) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["A3"], book.active["A1048000"] = "top", "middle", "stray"
+    book.save(root / "a.xlsx")
+    text = read(root, "a.xlsx").text
+    assert text.index("| top |") < text.index("| middle |") < text.index("| stray |") and "1 part" in text
+
+
 def test_office_files_are_read(root: Path) -> None:
     document = docx.Document()
     document.add_heading("Minutes", 1)

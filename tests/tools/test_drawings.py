@@ -147,6 +147,7 @@ def test_columns_are_found_by_their_names_and_gaps_are_left_open() -> None:
         ({"kind": "bar", "series": [{"values": [1, 2]}], "labels": ["a"]}, "2 values for 1 labels"),
         ({"kind": "bar", "series": [{"values": [1.0] * (MAX_BARS + 1)}]}, f"at most {MAX_BARS}"),
         ({"kind": "line", "series": [{"values": []}]}, "no values"),
+        ({"kind": "line", "series": [{"values": [1e308, -1e308]}]}, "too large"),
         ({"kind": "scatter", "series": [{"values": [1]}], "labels": ["a"]}, "numbers as labels"),
         ({"kind": "line", "path": "t.csv", "y": ["nope"]}, "Its columns are: a, b"),
         ({"kind": "line", "path": "bad.csv", "y": ["b"]}, "line 3, column 'b': 'many'"),

@@ -58,7 +58,7 @@ def connect(stage: Stage, server: SmallServer, visitor: Open, env_file: Path) ->
 
     panel.locator("[name=save]").check()
     panel.get_by_text("Use it").click()
-    see(page, f"{MODELS[1]} answers from your next message on. It stands in .env for the next start.", ".gl-connect")
+    see(page, f"{MODELS[1]} answers from your next message on. It is in .env for the next start.", ".gl-connect")
     assert key.input_value() == "" and "Known already" in str(key.get_attribute("placeholder"))
     assert f"OPENAI_API_KEY='{KEY}'" in env_file.read_text()
     page.keyboard.press("Escape")

@@ -174,10 +174,10 @@ def test_files_are_picked_pasted_dropped_and_sent(stage: Stage, visitor: Callabl
     page.keyboard.press("Enter")
     page.wait_for_function("document.querySelectorAll('.gl-upload').length === 3")
     gate = Gate()
-    stage.script("look at these", streamed("I ", gate, "see.", reply="I see."))
+    stage.script("look at these", streamed("Two files ", gate, "are here.", reply="Two files are here."))
     stage.script("", "Just files.")
     send(page, "look at these")
-    see(page, "I ")
+    see(page, "Two files")
     session, [first] = message_of(stage, page)
     assert {file.name for file in first.files} == {"table.csv", "pasted.png", "dropped.md"}
     assert [image.name for image in first.images] == ["pasted.png"]
