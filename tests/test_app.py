@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -274,7 +275,7 @@ def test_the_browser_app_starts_serves_and_ends(tmp_path: Path, sign: signal.Sig
 # ---------------------------------------------------------------------- the image service
 
 
-def image_key(exposure: Exposure = "local", **environ: str) -> str | None:
+def image_key(environ: Mapping[str, str], exposure: Exposure = "local") -> str | None:
     """The key that pictures are asked for with; None where there are none."""
     client = app.image_client(Settings.load(None, environ), exposure)
     return None if client is None else client.server.api_key
@@ -284,8 +285,8 @@ def test_the_chat_key_goes_to_the_chat_server_and_no_stranger_draws_with_it() ->
     chat = {"OPENAI_API_KEY": "sk-chat-1234567"}
     own = {"OPENAI_IMAGE_API_KEY": "sk-image-123456"}
     elsewhere = {"OPENAI_IMAGE_BASE_URL": "https://pictures.test/v1"}
-    assert image_key(**chat) == "sk-chat-1234567"
-    assert image_key(**chat, **elsewhere) == ""
-    assert image_key(**chat, **elsewhere, **own) == image_key(**chat, **own) == "sk-image-123456"
-    assert image_key() is None and image_key("space", **chat) is None and image_key("share", **chat) is None
-    assert image_key("space", **chat, **own) == "sk-image-123456"
+    assert image_key(chat) == "sk-chat-1234567"
+    assert image_key(chat | elsewhere) == ""
+    assert image_key(chat | elsewhere | own) == image_key(chat | own) == "sk-image-123456"
+    assert image_key({}) is None and image_key(chat, "space") is None and image_key(chat, "share") is None
+    assert image_key(chat | own, "space") == "sk-image-123456"
