@@ -1,4 +1,4 @@
-"""The order of the tests, alone or side by side (`pytest -n 2 --dist loadgroup`)."""
+"""The order of the tests, alone or side by side (`pytest -n 3 --dist loadgroup`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A process that dies by SIGKILL in the middle of a session, at the event it is told to die at.
 
-`python -m tests.agent.dying FOLDER` plays the same session again and again, each time in a child of its own and in
-the next sub-folder 0, 1, 2, ...: child n dies as its session writes event n. It ends with the first child that lives.
+`python -m tests.agent.dying FOLDER [DATABASE_URL]` plays the same session again and again, each time in a child of its
+own and in the next sub-folder 0, 1, 2, ...: child n dies as its session writes event n. It ends with the first child
+that lives. With a database all of them keep their sessions there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from agent.store import Store
 from agent.tool import Effect, Toolbox, ToolContext, tool
 from tests.scripted import ScriptedModel, call
 
-OWNER, SESSION = "ann", "the-session"
+OWNER = "ann"
 
 
 @tool(Effect.READ)
@@ -77,6 +78,11 @@ def open_sessions(store: Store, folder: Path, agent: Agent) -> Sessions:
     return Sessions(store, build)
 
 
+def session_in(folder: Path) -> str:
+    """The id of the session that was played there."""
+    return f"the-session-{folder.name}"
+
+
 async def play(session: Session) -> None:
     session.send("Do a few things.")
     session.send("And then?")
@@ -87,15 +93,15 @@ async def play(session: Session) -> None:
     assert await session.wait() == "answered"
 
 
-def live(folder: Path, empty: Path, die_at: int) -> None:
+def live(folder: Path, empty: Path, die_at: int, database_url: str) -> None:
     """Play the session; die as event `die_at` is written, before or after it is, by turns.
 
     On a copy of an empty store: making one takes longer than the session.
     """
     shutil.copytree(empty, folder)
-    store = Store(folder, str)
+    store, session_id = Store(folder, str, database_url), session_in(folder)
     told = os.open(folder / "told", os.O_WRONLY | os.O_CREAT)
-    journal = store.journal(OWNER, SESSION)
+    journal = store.journal(OWNER, session_id)
 
     def sink(entry: Entry) -> None:
         os.write(told, json.dumps(dump_entry(entry)).encode() + b"\n")
@@ -106,7 +112,7 @@ def live(folder: Path, empty: Path, die_at: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     async def scenario() -> None:
-        session = Session(agent(*SCRIPT), folder, store.outbox(SESSION), OWNER, EventLog(sink=sink), SESSION)
+        session = Session(agent(*SCRIPT), folder, store.outbox(session_id), OWNER, EventLog(sink=sink), session_id)
         await play(session)
         assert isinstance(session.log.since(0)[-1].event, TurnEnded)
 
@@ -127,13 +133,16 @@ def in_a_child(work: Callable[[], None]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, database_url: str = "") -> None:
     die_at = 0
     with tempfile.TemporaryDirectory() as empty:
-        Store(Path(empty), str).close()
-        while in_a_child(partial(live, folder / str(die_at), Path(empty), die_at)) == signal.SIGKILL:
+        Store(Path(empty), str, database_url).close()
+        while True:
+            child = partial(live, folder / str(die_at), Path(empty), die_at, database_url)
+            if in_a_child(child) != signal.SIGKILL:
+                return
             die_at += 1
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from agent.store.journal import Journal
 from agent.tool import Effect, Toolbox, ToolContext, tool
 from agent.transcript import Transcript
 from agent.undo import OnConflict, Span
+from tests.agent import postgres
 from tests.scripted import ScriptedModel, call
 
 
@@ -435,7 +436,22 @@ SEQUENCES = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 1_000)),
 
 @pytest.fixture(scope="module")
 def big_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    store = Store(tmp_path_factory.mktemp("random"), str)
+    with checked(Store(tmp_path_factory.mktemp("random"), str)) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def postgres_store(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with (
+        postgres.database(postgres_url) as url,
+        checked(Store(tmp_path_factory.mktemp("random"), str, url)) as store,
+    ):
+        yield store
+
+
+@contextmanager
+def checked(store: Store) -> Iterator[Store]:
+    """The store, whose audit trail says at the end what its logs say."""
     yield store
     report = verify(store)
     answered: dict[str, list[str]] = {}
@@ -455,9 +471,21 @@ def big_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_whatever_happens_the_log_stays_sound(
     big_store: Store, tmp_path: Path, sequence: list[tuple[str, int]]
 ) -> None:
+    play_all(big_store, tmp_path, sequence)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SEQUENCES)
+def test_the_same_with_the_other_database(
+    postgres_store: Store, tmp_path: Path, sequence: list[tuple[str, int]]
+) -> None:
+    play_all(postgres_store, tmp_path, sequence)
+
+
+def play_all(store: Store, tmp_path: Path, sequence: list[tuple[str, int]]) -> None:
     async def scenario() -> None:
         (tmp_path / "written").unlink(missing_ok=True)
-        player = Player(big_store, tmp_path)
+        player = Player(store, tmp_path)
         for action, number in sequence:
             await player.play(action, number)
         session = player.session

@@ -7,7 +7,9 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ from agent.session import Session
 from agent.sessions import Sessions
 from agent.store import Store
 from agent.tool import Effect, Toolbox, ToolContext, tool
-from tests.agent import dying
+from tests.agent import dying, postgres
 from tests.scripted import Hang, ScriptedModel, call
 
 Open = Callable[..., Store]
@@ -164,15 +166,26 @@ def test_deleting_stops_and_undoing_brings_back(store: Store, tmp_path: Path) ->
 # ---------------------------------------------------------------------- crash
 
 
-@pytest.fixture(scope="module")
-def crashed(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+@dataclass(frozen=True)
+class Crashed:
     """What processes left behind that were killed at event 0, 1, 2, ... of the same session."""
+
+    folders: list[Path]
+    database_url: str
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def crashed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashed]:
     if sys.platform == "win32":
         pytest.skip("no SIGKILL here")
     folder = tmp_path_factory.mktemp("crashed")
-    subprocess.run([sys.executable, "-m", "tests.agent.dying", str(folder)], check=True, timeout=300)
-    left = sorted(folder.iterdir(), key=lambda path: int(path.name))
-    return left[:-1]  # the last one lived
+    with ExitStack() as opened:
+        url = ""
+        if request.param == "postgresql":
+            url = opened.enter_context(postgres.database(request.getfixturevalue("postgres_url")))
+        subprocess.run([sys.executable, "-m", "tests.agent.dying", str(folder), url], check=True, timeout=300)
+        left = sorted(folder.iterdir(), key=lambda path: int(path.name))
+        yield Crashed(left[:-1], url)  # the last one lived
 
 
 DELTAS = (TextDelta, ReasoningDelta, CallDelta, OutputDelta)
@@ -184,9 +197,9 @@ def told_before(folder: Path) -> list[Event]:
     return [load_entry(json.loads(line)).event for line in lines[:-1]]
 
 
-def test_after_a_kill_at_any_event_the_session_is_whole_and_goes_on(crashed: list[Path]) -> None:
+def test_after_a_kill_at_any_event_the_session_is_whole_and_goes_on(crashed: Crashed) -> None:
     async def reopen_and_go_on(folder: Path) -> str:
-        store = Store(folder, str)
+        store = Store(folder, str, crashed.database_url)
         try:
             return await go_on(folder, store)
         finally:
@@ -195,14 +208,14 @@ def test_after_a_kill_at_any_event_the_session_is_whole_and_goes_on(crashed: lis
     async def go_on(folder: Path, store: Store) -> str:
         told = told_before(folder)
         sessions = dying.open_sessions(store, folder, dying.agent("Going on.", "The queued one.", "More."))
-        kept = [entry.event for entry in store.load(dying.OWNER, dying.SESSION).entries]
+        kept = [entry.event for entry in store.load(dying.OWNER, dying.session_in(folder)).entries]
         assert kept[: len(told)] == told[: len(kept)]
         assert all(isinstance(lost, DELTAS) for lost in told[len(kept) :])
 
-        session = sessions.get(dying.OWNER, dying.SESSION)
+        session = sessions.get(dying.OWNER, dying.session_in(folder))
         added = [entry.event for entry in session.log.since(len(kept))]
         assert all(isinstance(event, (CallFinished, TurnEnded)) for event in added)
-        again = dying.open_sessions(store, folder, dying.agent()).get(dying.OWNER, dying.SESSION)
+        again = dying.open_sessions(store, folder, dying.agent()).get(dying.OWNER, dying.session_in(folder))
         assert again.log.since(0) == session.log.since(0)  # it is ended once
 
         effects = {name: (folder / name).read_text() for name in ("notes", "launched") if (folder / name).exists()}
@@ -228,7 +241,7 @@ def test_after_a_kill_at_any_event_the_session_is_whole_and_goes_on(crashed: lis
         assert [e.message.text for e in events(session, TurnStarted)].count("And then?") <= 1
         return "interrupted" if added else "ended"
 
-    ends = [run(reopen_and_go_on(folder)) for folder in crashed]
+    ends = [run(reopen_and_go_on(folder)) for folder in crashed.folders]
     assert len(ends) > 40 and set(ends) == {"interrupted", "waiting", "ended"}
 
 
@@ -236,16 +249,16 @@ def called(session: Session) -> list[Any]:
     return [one for m in session.transcript.messages if isinstance(m, AssistantMessage) for one in m.tool_calls]
 
 
-def test_the_interrupted_call_is_told_apart_from_those_that_never_ran(crashed: list[Path]) -> None:
+def test_the_interrupted_call_is_told_apart_from_those_that_never_ran(crashed: Crashed) -> None:
     """Killed right after r1 began: what r1 did is unknown, w1 did nothing."""
 
     def just_began(folder: Path) -> bool:
         told = told_before(folder)
         return CallStarted("r1") in told and not any(isinstance(event, CallFinished) for event in told)
 
-    folder = next(folder for folder in crashed if just_began(folder))
-    store = Store(folder, str)
-    session = dying.open_sessions(store, folder, dying.agent()).get(dying.OWNER, dying.SESSION)
+    folder = next(folder for folder in crashed.folders if just_began(folder))
+    store = Store(folder, str, crashed.database_url)
+    session = dying.open_sessions(store, folder, dying.agent()).get(dying.OWNER, dying.session_in(folder))
     store.close()
     finished = {event.call_id: event for event in events(session, CallFinished)}
     assert finished["r1"].status == finished["w1"].status == "interrupted"

@@ -63,7 +63,7 @@ def visitor(browser: Browser) -> Iterator[Callable[..., Page]]:
         context = browser.new_context(**{"locale": "en-US", "viewport": {"width": 1280, "height": 800}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(40_000)
         page.goto(address)
         page.wait_for_selector(".gl-bar")
         return page

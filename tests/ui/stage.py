@@ -189,7 +189,7 @@ class Stage:
         """Where the session's tools work."""
         return self._folder / session_id / "workspace"
 
-    def until(self, condition: Callable[[], bool], seconds: float = 15) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 40) -> None:
         """Wait until this is true in the server's event loop."""
         deadline = time.monotonic() + seconds
         while not self.on_loop(condition):
