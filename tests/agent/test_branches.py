@@ -474,7 +474,7 @@ def test_whatever_happens_the_log_stays_sound(
     play_all(big_store, tmp_path, sequence)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEQUENCES)
 def test_the_same_with_the_other_database(
     postgres_store: Store, tmp_path: Path, sequence: list[tuple[str, int]]

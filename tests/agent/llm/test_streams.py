@@ -139,7 +139,7 @@ class Recorded:
         yield events.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=35, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PLANS, min_size=1, max_size=3), st.integers(1, 12), st.integers(1, 50))
 def test_the_transcript_stays_valid(plans: list[Planned], chars: int, size: int) -> None:
     executed: list[dict[str, Any]] = []
