@@ -60,8 +60,8 @@ def visitor(browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts = []
 
     def open_page(address: str, **options: Any) -> Page:
-        usual = {"locale": "en-US", "viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
-        context = browser.new_context(**{**usual, **options})  # what moves without end keeps a processor busy
+        usual = {"locale": "en-US", "viewport": {"width": 1280, "height": 800}}
+        context = browser.new_context(**{**usual, **options})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(40_000)

@@ -30,7 +30,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def first_page(stage: Stage, browser: Any) -> Iterator[Page]:
-    context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 800})
     opened = context.new_page()
     opened.set_default_timeout(40_000)
     opened.goto(stage.address)
