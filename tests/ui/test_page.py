@@ -230,7 +230,7 @@ def test_escape_stops_and_unsent_messages_come_back(stage: Stage, page: Page) ->
     page.wait_for_function(
         "() => document.querySelector('#gl-box textarea').value === 'second in line\\n\\nhalf a thought'"
     )
-    assert page.locator(".gl-queued").count() == 0
+    page.wait_for_function("() => !document.querySelector('.gl-queued')")
 
 
 def test_a_queued_message_becomes_a_turn(stage: Stage, page: Page) -> None:
