@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-
 LONG = ("test_conversations.py", "test_page.py")
 """The longest of the files with browser tests begin first: nobody waits for them alone at the end."""
 
