@@ -18,8 +18,6 @@ from ui.model_panel import Form
 class Begun:
     editing: int | None = None
     """The turn whose message is being written anew."""
-    draft: str = ""
-    """What stood in the message box before."""
     undoing: Undoing | None = None
     compared: tuple[int, int] | None = None
     """The turns in which two versions part: the one that is shown, and another."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -97,10 +97,9 @@ class Handlers:
             **self.browser.actions,
             **picturing.ACTIONS,
             **(self._connections.actions if self._connections else {}),
-            "send": self._send_example,
+            "send": self._send,
             "new": self._new,
             "open": self._open,
-            "withdraw": self._withdraw,
             "go_on": self._go_on,
             "language": self._switch_language,
             "tab": self._switch_tab,
@@ -147,7 +146,7 @@ class Handlers:
         visit = await self._enter(request)
         if visit is None:
             words = self._words(request)
-            yield "", "", "", panels.dock(words, words["no_cookie"]), "", "", ""
+            yield "", "", "", panels.dock(words, words["no_cookie"]), "", "", "", ""
         while visit is not None and not visit.closed:
             await self._rung(visit)
             visit.panel_bell.clear()
@@ -205,6 +204,7 @@ class Handlers:
             )
             + ("" if isinstance(session, ReplaySession) else self._attaching.facts(visit))
             + must_facts(words),
+            visit.box.facts(),
         )
 
     def _welcome(self, visit: Visit) -> str:
@@ -217,22 +217,6 @@ class Handlers:
 
     # ------------------------------------------------------------------ actions
 
-    async def send(self, text: str, must: str, request: gr.Request) -> Any:
-        """Post the message. The browser has emptied the message box; it gets back what was refused."""
-
-        drafts: list[str] = []
-
-        async def send(visit: Visit) -> None:
-            if visit.begun.editing is None:
-                await self._send(visit, text, lines_in(must))
-            else:
-                drafts.append(self._history.send_edited(visit, visit.begun.editing, text.strip()))
-
-        done = await self._guarded(request, send)
-        if not done:
-            return text, must
-        return (drafts[0], must) if drafts else (gr.skip(), gr.skip())
-
     async def search(self, query: str, request: gr.Request) -> None:
         """The person writes into the search box."""
 
@@ -241,42 +225,49 @@ class Handlers:
 
         await self._guarded(request, search)
 
-    async def stop(self, text: str, must: str, request: gr.Request) -> Any:
-        """Stop the turn; unsent messages come back into the message box, before what is in it."""
-        unsent: list[str] = []
-        expected: list[str] = []
+    async def stop(self, request: gr.Request) -> None:
+        """Stop the turn; unsent messages come back into the message box."""
 
         async def stop(visit: Visit) -> None:
             session = self.visits.session(visit)
             queued = {one.text: one for one in session.turn.queue.values()}
-            expected.extend(line for one in queued.values() for line in one.expects)
+            unsent: list[str] = []
             for said in await session.stop():
                 unsent.extend(self._attaching.take_back(session, [queued[said]]) if said in queued else [said])
+            visit.box.put("\n\n".join(unsent), [line for one in queued.values() for line in one.expects])
+            visit.panel_bell.set()
 
         await self._guarded(request, stop)
-        return (_before(unsent, text) if unsent else gr.skip()), _lines_before(expected, must)
 
-    async def act(self, text: str, must: str, event: gr.EventData, request: gr.Request) -> Any:
-        """A button of the panels: what it asks for is in its data."""
-        expected: list[str] = []
-        data = {**event._data, "box": text, "expected": expected} if isinstance(event._data, dict) else {}
+    async def act(self, event: gr.EventData, request: gr.Request) -> None:
+        """A button of the panels, or a message: what is asked for is in its data."""
+        data = dict(event._data) if isinstance(event._data, dict) else {}
         action = self._actions.get(str(data.get("do")))
-        returned: list[str] = []
 
         async def act(visit: Visit) -> None:
-            if action is not None and (held := await action(visit, data)) is not None:
-                returned.append(held)
+            if action is not None:
+                await action(visit, data)
 
         await self._guarded(request, act)
-        return (returned[0] if returned else gr.skip()), _lines_before(expected, must)
 
-    async def _send(self, visit: Visit, text: str, expects: tuple[str, ...] = ()) -> None:
-        if text.strip() or self._attaching.waits(visit):
-            await self._attaching.send(visit, text.strip(), expects=expects)
+    async def _send(self, visit: Visit, data: dict[str, Any]) -> None:
+        """A message, in place of the one that is being edited if there is one. The browser has emptied its box already:
+        what is refused goes back."""
+        text, must, number = str(data.get("text", "")), str(data.get("must", "")), data.get("number")
+        from_box = isinstance(number, int)  # else it is an example that was clicked
+        try:
+            if from_box and visit.begun.editing is not None:
+                self._history.send_edited(visit, visit.begun.editing, text.strip())
+                visit.box.put("", must.splitlines())
+            elif text.strip() or self._attaching.waits(visit):
+                steer = data.get("steer") is True
+                await self._attaching.send(visit, text.strip(), steer=steer, expects=lines_in(must))
+        except (Refused, StoreError):
+            visit.box.put(text if from_box else "", must.splitlines())
+            raise
+        finally:
+            visit.box.heard = number if isinstance(number, int) else visit.box.heard
             self.visits.ring(visit.owner)
-
-    async def _send_example(self, visit: Visit, data: dict[str, Any]) -> None:
-        await self._send(visit, str(data.get("text", ""))[:2_000])
 
     async def _new(self, visit: Visit, data: dict[str, Any]) -> None:
         if len(visit.session.log):
@@ -290,13 +281,6 @@ class Handlers:
 
     async def _go_on(self, visit: Visit, data: dict[str, Any]) -> None:
         self.visits.session(visit).resume()
-
-    async def _withdraw(self, visit: Visit, data: dict[str, Any]) -> str:
-        session, message_id = self.visits.session(visit), str(data.get("id", ""))
-        queued = session.turn.queue.get(message_id)
-        session.withdraw(message_id)
-        data["expected"].extend(queued.expects if queued else ())
-        return _before(self._attaching.take_back(session, [queued] if queued else []), data["box"])
 
     async def _switch_language(self, visit: Visit, data: dict[str, Any]) -> None:
         language = choose(str(data.get("value")), "", "")
@@ -323,19 +307,17 @@ class Handlers:
         except Refused:
             return None
 
-    async def _guarded(self, request: gr.Request, action: Callable[[Visit], Awaitable[None]]) -> bool:
-        """Run an action for whoever asks; a refusal is a line on the page. True where the action was done."""
+    async def _guarded(self, request: gr.Request, action: Callable[[Visit], Awaitable[None]]) -> None:
+        """Run an action for whoever asks; a refusal is a line on the page."""
         try:
             visit = self.visits.of(request.session_hash or "", self._owner(request))
         except Refused:
-            return False
+            return
         visit.say("")
         try:
             await action(visit)
         except (Refused, StoreError) as refused:
             visit.say(visit.words["refused"].format(why=why(visit.words, refused)))
-            return False
-        return True
 
     def _owner(self, request: gr.Request) -> str:
         return self.owner_of(_cookies(request))
@@ -356,13 +338,3 @@ def _may_go_on(session: Session) -> bool:
     asked = session.turn.ended in ("budget", "step_limit")  # what becomes of it: see `ui/budgets.py`
     resumable = session.turn.ended in RESUMABLE and not asked
     return not session.running and resumable and not isinstance(session, ReplaySession)
-
-
-def _before(texts: Sequence[str], text: str) -> str:
-    """What the message box gets: texts that came back, then what is in it."""
-    return "\n\n".join([*texts, text] if text.strip() else texts)
-
-
-def _lines_before(lines: Sequence[str], must: str) -> Any:
-    """What the box beside the message box gets: lines that came back, then what is in it."""
-    return "\n".join([*lines, must]).strip() if lines else gr.skip()

@@ -31,9 +31,8 @@ MAX_DIFFS = 12
 
 _CHOICES: Mapping[str, OnConflict] = {"refuse": "refuse", "keep_mine": "keep_mine", "overwrite": "overwrite"}
 
-Action = Callable[[Visit, dict[str, Any]], Awaitable["str | None"]]
-"""What a button asks for, done. `data` has the button's facts and `box`, what is in the message box; the result, where
-there is one, is what the box holds from now on. Raises Refused."""
+Action = Callable[[Visit, dict[str, Any]], Awaitable[None]]
+"""What a button asks for, done. `data` has the button's facts. Raises Refused."""
 
 
 class History:
@@ -59,28 +58,22 @@ class History:
 
     # ------------------------------------------------------------------ edit and ask again
 
-    async def _edit(self, visit: Visit, data: dict[str, Any]) -> str:
+    async def _edit(self, visit: Visit, data: dict[str, Any]) -> None:
         session, turn = self._visits.session(visit), _number(data.get("value"))
-        begun = visit.begun
         message = _message(session, turn)
-        begun.draft = begun.draft if begun.editing else str(data.get("box", ""))
-        begun.editing = turn
+        visit.begun.editing = turn
+        visit.box.rewrite(own_words(message.text) if message.files else message.text)
         visit.panel_bell.set()
-        return own_words(message.text) if message.files else message.text
 
-    async def _cancel_edit(self, visit: Visit, data: dict[str, Any]) -> str:
-        begun = visit.begun
-        begun.editing, draft, begun.draft = None, begun.draft, ""
+    async def _cancel_edit(self, visit: Visit, data: dict[str, Any]) -> None:
+        visit.begun.editing = None
         visit.panel_bell.set()
-        return draft
 
-    def send_edited(self, visit: Visit, turn: int, text: str) -> str:
-        """Send this in place of the message of `turn`; return what the box held before the edit was begun."""
-        begun = visit.begun
+    def send_edited(self, visit: Visit, turn: int, text: str) -> None:
+        """Send this in place of the message of `turn`."""
         self._visits.session(visit).edit(turn, text)
-        begun.editing, draft, begun.draft = None, begun.draft, ""
+        visit.begun.editing = None
         self._visits.ring(visit.owner)
-        return draft
 
     async def _retry(self, visit: Visit, data: dict[str, Any]) -> None:
         self._visits.session(visit).retry(_number(data.get("value")))

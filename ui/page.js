@@ -4,7 +4,8 @@
   const body = document.body;
   let app = body;  // our own root element, once it is there
 
-  const ask = (detail) => document.dispatchEvent(new CustomEvent('glassloop:do', {detail}));
+  /** False where the page is not ready to ask anything. */
+  const ask = (detail) => !document.dispatchEvent(new CustomEvent('glassloop:do', {detail, cancelable: true}));
 
   // ---- facts from the server
 
@@ -14,20 +15,20 @@
     app.dataset.running = facts.running;
     document.title = facts.title;
     document.documentElement.lang = facts.lang;
-    const box = find('#gl-box textarea');
-    if (box && box.placeholder !== facts.placeholder) {
-      box.placeholder = facts.placeholder;
-      box.setAttribute('aria-label', facts.placeholder);
+    const field = box();
+    if (field && field.placeholder !== facts.placeholder) {
+      field.placeholder = facts.placeholder;
+      field.setAttribute('aria-label', facts.placeholder);
     }
     for (const name of ['send', 'stop']) {
       const button = find(`#gl-${name}`);
       if (button) { button.title = facts[name]; button.setAttribute('aria-label', facts[name]); }
     }
-    const must = find('#gl-must textarea'), mustToggle = find('#gl-must-toggle'), mustFacts = find('#gl-must-facts')?.dataset;
-    if (must && mustToggle && mustFacts) {
-      must.placeholder = mustFacts.more;
+    const mustToggle = find('#gl-must-toggle'), mustFacts = find('#gl-must-facts')?.dataset;
+    if (must() && mustToggle && mustFacts) {
+      must().placeholder = mustFacts.more;
       mustToggle.title = mustFacts.label;
-      for (const part of [must, mustToggle]) part.setAttribute('aria-label', mustFacts.label);
+      for (const part of [must(), mustToggle]) part.setAttribute('aria-label', mustFacts.label);
       mustToggle.setAttribute('aria-expanded', String(!!app.dataset.must));
     }
     const search = find('#gl-search input, #gl-search textarea');
@@ -36,10 +37,11 @@
       search.setAttribute('aria-label', facts.search);
       search.type = 'search';
     }
-    if (box && facts.editing && facts.editing !== editing) { box.focus(); box.setSelectionRange(9e6, 9e6); }
+    if (field && facts.editing && facts.editing !== editing) { field.focus(); field.setSelectionRange(9e6, 9e6); }
+    if (editing && !facts.editing) endEdit();
     editing = facts.editing;
     name(facts.session);
-    if (box && !session) takeUpDrafts();
+    if (field && !session) takeUpDrafts();
     if (session !== facts.session) { session = facts.session; atBottom = true; follow(); }
     if (facts.place !== place) { place = facts.place; if (place) goTo(place); }
   };
@@ -58,18 +60,66 @@
   };
   addEventListener('popstate', () => { if (named() && named() !== session) ask({do: 'open', id: named()}); });
 
-  // ---- a reload keeps what was being written, in this tab only
+  // ---- the message box: what is sent leaves it at once; what comes back goes before what has been typed since
 
-  const drafts = ['#gl-box textarea', '#gl-must textarea'];
+  const unheard = new Map();  // messages by number: sent, but the server has not said yet that it has them
+  let lastSent = 0, lastPut = 0;
+  let aside = null;  // what stood in the box before an edit
+  let editSent = false;
+  const box = () => find('#gl-box textarea'), must = () => find('#gl-must textarea');
+  const write = (field, text) => {
+    field.value = text;
+    field.dispatchEvent(new Event('input', {bubbles: true}));
+  };
+  const joined = (texts, between) => texts.filter((text) => text?.trim()).join(between);
+  const putBefore = (text, lines) => {
+    if (text) write(box(), joined([text, box().value], '\n\n'));
+    if (lines) write(must(), joined([lines, must().value], '\n'));
+  };
+
+  const sendMessage = (steer) => {
+    const message = {text: box().value, must: must().value};
+    if (!session || !(message.text.trim() || app.dataset.attached)) return;
+    if (!ask({do: 'send', number: lastSent + 1, steer, ...message})) return;
+    unheard.set(++lastSent, message);
+    editSent = !!editing;
+    atBottom = true;
+    write(box(), '');
+    write(must(), '');
+    app.dataset.must = '';
+    find('#gl-must-toggle').setAttribute('aria-expanded', 'false');
+  };
+  const readBack = () => {
+    const facts = find('#gl-back-facts')?.dataset;
+    if (!facts || !box()) return;
+    for (const number of unheard.keys()) if (number <= facts.heard) unheard.delete(number);
+    for (const one of JSON.parse(facts.put)) {
+      if (one.number <= lastPut) continue;
+      lastPut = one.number;
+      if (!one.aside) { putBefore(one.text, one.must); continue; }
+      aside ??= box().value;
+      editSent = false;
+      write(box(), one.text);
+    }
+  };
+  const endEdit = () => {
+    // once it is sent, the box holds what was typed since; else the text that is not to be sent
+    write(box(), joined([aside, editSent ? box().value : ''], '\n\n'));
+    aside = null;
+  };
+
+  // A reload keeps what was being written, in this tab only, and what the server may not have got.
+  const drafts = {
+    '#gl-box textarea': () => joined([...[...unheard.values()].map((one) => one.text), aside, box()?.value], '\n\n'),
+    '#gl-must textarea': () => joined([...[...unheard.values()].map((one) => one.must), must()?.value], '\n'),
+  };
   addEventListener('pagehide', () => {
-    for (const field of drafts) sessionStorage.setItem(`glassloop ${field}`, find(field)?.value ?? '');
+    for (const [field, text] of Object.entries(drafts)) sessionStorage.setItem(`glassloop ${field}`, text());
   });
   const takeUpDrafts = () => {
-    for (const name of drafts) {
+    for (const name of Object.keys(drafts)) {
       const field = find(name), text = sessionStorage.getItem(`glassloop ${name}`);
-      if (!field || field.value || !text) continue;
-      field.value = text;
-      field.dispatchEvent(new Event('input', {bubbles: true}));
+      if (field && !field.value && text) write(field, text);
     }
   };
 
@@ -144,7 +194,7 @@
     (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
   body.classList.toggle('dark', wantsDark === 'dark');
   document.addEventListener('click', (event) => {
-    const target = event.target.closest('[data-sheet],[data-theme],[data-do],[data-close-sheet],[data-import],[data-add-files],[data-mention],[data-fill],a[href^="#request-"],a[href^="#do-"]');
+    const target = event.target.closest('#gl-send,[data-sheet],[data-theme],[data-do],[data-close-sheet],[data-import],[data-add-files],[data-mention],[data-fill],a[href^="#request-"],a[href^="#do-"]');
     if (!target) {
       if (!event.target.closest('#gl-left,#gl-right')) app.dataset.open = '';
       closeMenus(event.target);
@@ -162,6 +212,7 @@
       document.cookie = `glassloop_language=${target.dataset.value};path=/;max-age=31536000;${where}`;
     }
     if (target.dataset.fill !== undefined) fill(target);
+    if (target.id === 'gl-send') sendMessage(false);
     if (target.dataset.do === 'send') atBottom = true;
     if (target.dataset.showRight !== undefined) showRight();
     if (target.matches('a[href^="#request-"]')) {
@@ -320,13 +371,12 @@
     input.click();
   };
   const mention = (path) => {
-    const box = find('#gl-box textarea');
-    const before = box.value && !/\s$/.test(box.value) ? `${box.value} ` : box.value;
-    box.value = `${before}\`${path}\` `;
-    box.dispatchEvent(new Event('input', {bubbles: true}));
+    const field = box();
+    const before = field.value && !/\s$/.test(field.value) ? `${field.value} ` : field.value;
+    write(field, `${before}\`${path}\` `);
     app.dataset.open = '';
-    box.focus();
-    box.setSelectionRange(9e6, 9e6);
+    field.focus();
+    field.setSelectionRange(9e6, 9e6);
   };
 
   // ---- keys
@@ -340,20 +390,16 @@
       else if (app.dataset.running) find('#gl-stop')?.click();
     }
     if (event.key === 'Enter' && event.target.closest?.('.gl-rename')) event.target.closest('.gl-rename').querySelector('[data-do$=rename_save]').click();
-    if (event.key === 'Enter' && !event.shiftKey && event.target.closest?.('#gl-box')) atBottom = true;
   });
 
-  // Ctrl+Enter while a turn runs: the message enters it. Before gradio sees the key, which would queue it.
+  // Enter sends. With Ctrl while a turn runs, the message enters it; in the box below, only with Ctrl.
   document.addEventListener('keydown', (event) => {
-    const box = event.target;
-    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
-    if (!box.closest?.('#gl-box') || !app.dataset.running || editing) return;
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;  // 229: Safari's word for composing
+    const withCtrl = event.ctrlKey || event.metaKey;
+    if (!event.target.closest?.(withCtrl ? '#gl-box,#gl-must' : '#gl-box')) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    atBottom = true;
-    ask({do: 'steer_send', text: box.value});
-    box.value = '';
-    box.dispatchEvent(new Event('input', {bubbles: true}));
+    sendMessage(withCtrl && !!app.dataset.running && !editing);
   }, true);
 
   // ---- what must be true at the end, beside the message box
@@ -379,7 +425,7 @@
 
   new MutationObserver((_, observer) => {
     const scroll = find('#gl-scroll'), state = find('#gl-state');
-    if (!scroll || !state) return;
+    if (!scroll || !state || !find('#gl-back')) return;
     observer.disconnect();
     app = find('#gl-app');
     watchScroll(scroll);
@@ -391,7 +437,9 @@
     for (const panel of ['#gl-dock', '#gl-right', '#gl-sheet'])
       new MutationObserver(restore).observe(find(panel),
         {subtree: true, childList: true, attributeFilter: ['open', 'value', 'data-keep', 'aria-pressed']});
-    new MutationObserver(readFacts).observe(state, {subtree: true, childList: true, attributes: true});
-    readFacts();
+    const read = () => { readBack(); readFacts(); };
+    for (const facts of [state, find('#gl-back')])
+      new MutationObserver(read).observe(facts, {subtree: true, childList: true, attributes: true});
+    read();
   }).observe(body, {subtree: true, childList: true});
 }

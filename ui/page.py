@@ -65,25 +65,14 @@ element.addEventListener('click', (event) => {
   trigger('click', asked);
 });
 if (element.closest('#gl-right')) {
-  document.addEventListener('glassloop:do', (event) => trigger('click', event.detail));
+  document.addEventListener('glassloop:do', (event) => {
+    event.preventDefault();  // tells who asked that somebody listens
+    trigger('click', event.detail);
+  });
 }
 """
 """In the browser: a button's `data-` facts, and what is written in its form, become the event `Handlers.act` reads. A
 field with `data-changed` is read only where the person has changed it."""
-
-_TAKE_TEXT = """
-(text, must) => {
-  for (const name of ['#gl-box', '#gl-must']) {
-    const box = document.querySelector(`${name} textarea`);
-    box.value = '';
-    box.dispatchEvent(new Event('input', {bubbles: true}));
-  }
-  document.querySelector('#gl-app').dataset.must = '';
-  document.querySelector('#gl-must-toggle').setAttribute('aria-expanded', 'false');
-  return [text, must];
-}
-"""
-"""In the browser: the message box is empty at once, so nothing typed after Enter is lost when the answer comes."""
 
 _UPLOADS = '<div class="gl-uploads" role="group" aria-live="polite"></div>'
 """Where `uploads.js` shows what is attached."""
@@ -124,23 +113,25 @@ def build(handlers: Handlers) -> gr.Blocks:
                     live = gr.Chatbot(elem_id="gl-live", elem_classes="gl-chat", **chat)
                 dock = gr.HTML(apply_default_css=False, elem_id="gl-dock", js_on_load=_ASK)
                 gr.HTML(_UPLOADS, apply_default_css=False, elem_id="gl-uploads", js_on_load=None)
-                must = gr.Textbox(elem_id="gl-must", show_label=False, container=False, lines=5, max_lines=8)
+                # Read, emptied and filled by page.js, which is there when a key is struck; an event of gradio's comes
+                # later, and would take or overwrite what was typed in between.
+                written: dict[str, Any] = {"show_label": False, "container": False, "interactive": True}
+                gr.Textbox(elem_id="gl-must", lines=5, max_lines=8, **written)
                 with gr.Row(elem_id="gl-composer"):
                     gr.Button("", elem_id="gl-attach", scale=0)
                     gr.Button("", elem_id="gl-must-toggle", scale=0)
-                    box = gr.Textbox(
-                        elem_id="gl-box", show_label=False, container=False, lines=1, max_lines=10, scale=1
-                    )
-                    send = gr.Button("", elem_id="gl-send", scale=0)
+                    gr.Textbox(elem_id="gl-box", lines=1, max_lines=10, scale=1, **written)
+                    gr.Button("", elem_id="gl-send", scale=0)
                     stop = gr.Button("", elem_id="gl-stop", scale=0)
             right = gr.HTML(apply_default_css=False, elem_id="gl-right", js_on_load=_ASK)
         sheet = gr.HTML(apply_default_css=False, elem_id="gl-sheet", js_on_load=_ASK)
         state = gr.HTML(apply_default_css=False, elem_id="gl-state", js_on_load=None)
+        back = gr.HTML(apply_default_css=False, elem_id="gl-back", js_on_load=None)
 
         lane: dict[str, Any] = {"show_progress": "hidden", "concurrency_limit": None, "api_visibility": "private"}
         page.load(handlers.live_lane, None, live, **lane)
         page.load(handlers.history_lane, None, [history, live], **lane)
-        page.load(handlers.panel_lane, None, [header, left, welcome, dock, right, sheet, state], **lane)
+        page.load(handlers.panel_lane, None, [header, left, welcome, dock, right, sheet, state, back], **lane)
         page.unload(handlers.leave)
 
         action: dict[str, Any] = {
@@ -149,13 +140,11 @@ def build(handlers: Handlers) -> gr.Blocks:
             "trigger_mode": "multiple",
             "api_visibility": "private",
         }
-        both = [box, must]
-        gr.on([box.submit, send.click], handlers.send, both, both, js=_TAKE_TEXT, **action)
-        stop.click(handlers.stop, both, both, **action)
+        stop.click(handlers.stop, None, None, **action)
         # `change`, not `input`: gradio sends that one only for keys, not for a paste or the clear cross
         search.change(handlers.search, search, None, **{**action, "trigger_mode": "always_last"})
         for panel in (header, left, welcome, dock, right, sheet):
-            panel.click(handlers.act, both, both, **action)
+            panel.click(handlers.act, None, None, **action)
     return page  # type: ignore[no-any-return]
 
 

@@ -14,15 +14,14 @@ from ui.pictures import WAYS
 from ui.visits import Visit
 
 
-async def _begin(visit: Visit, data: dict[str, Any]) -> str:
+async def _begin(visit: Visit, data: dict[str, Any]) -> None:
     """A sentence in the message box, before what is in it."""
     way, _, file_id = str(data.get("value", "")).partition(".")
     drawing = next((item.drawing for item in visit.view.files if item.id == file_id), None)
     if drawing is None or way not in WAYS:
         raise Refused("there is no such file")
-    said = visit.words[f"picture_{way}_say"].format(prompt=drawing.prompt, path=drawing.path)
-    written = str(data.get("box", ""))
-    return f"{said}\n\n{written}" if written.strip() else said
+    visit.box.put(visit.words[f"picture_{way}_say"].format(prompt=drawing.prompt, path=drawing.path))
+    visit.panel_bell.set()
 
 
 ACTIONS: Mapping[str, Action] = {"picture": _begin}

@@ -9,17 +9,12 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from agent.errors import Refused
 from agent.events import MessageQueued
 from ui.attaching import Attaching, queued_line
 from ui.history import Action
 from ui.markup import button
-from ui.refused import why
 from ui.texts import Words
 from ui.visits import Visit, Visits
-
-MAX_MESSAGE = 400_000
-"""Characters."""
 
 
 class Steering:
@@ -27,25 +22,21 @@ class Steering:
 
     def __init__(self, visits: Visits, attaching: Attaching) -> None:
         self._visits, self._attaching = visits, attaching
-        self.actions: dict[str, Action] = {"steer": self._steer, "steer_send": self._send}
+        self.actions: dict[str, Action] = {"steer": self._steer, "withdraw": self._withdraw}
 
     async def _steer(self, visit: Visit, data: dict[str, Any]) -> None:
         """A message that waits is to enter the turn."""
         self._visits.session(visit).steer(str(data.get("id", "")))
         self._visits.ring(visit.owner)
 
-    async def _send(self, visit: Visit, data: dict[str, Any]) -> str | None:
-        """What is in the message box is to enter the turn. The box is empty already: it gets back what was refused."""
-        text = str(data.get("text", ""))[:MAX_MESSAGE]
-        if not text.strip() and not self._attaching.waits(visit):
-            return None
-        try:
-            await self._attaching.send(visit, text.strip(), steer=True)
-        except Refused as refused:
-            visit.say(visit.words["refused"].format(why=why(visit.words, refused)))
-            return text
+    async def _withdraw(self, visit: Visit, data: dict[str, Any]) -> None:
+        """A message that waits comes back into the message box."""
+        session, message_id = self._visits.session(visit), str(data.get("id", ""))
+        queued = session.turn.queue.get(message_id)
+        session.withdraw(message_id)
+        if queued is not None:
+            visit.box.put("\n\n".join(self._attaching.take_back(session, [queued])), queued.expects)
         self._visits.ring(visit.owner)
-        return None
 
     def dock(self, visit: Visit) -> str:
         """The messages that wait, and which key does what."""

@@ -129,7 +129,8 @@
     else find('#gl-send').click();
   };
   document.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && event.target.closest?.('#gl-box')) hold(event);
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;  // as in page.js
+    if (event.target.closest?.(event.ctrlKey || event.metaKey ? '#gl-box,#gl-must' : '#gl-box')) hold(event);
   }, true);
   document.addEventListener('click', (event) => {
     if (event.target.closest('#gl-send')) hold(event);

@@ -24,6 +24,7 @@ from ui.conversations import Listed
 from ui.decisions import Decisions
 from ui.downloads import file_address
 from ui.found import Place
+from ui.message_box import MessageBox
 from ui.refused import why
 from ui.render import View
 from ui.replay import ReplaySession
@@ -62,6 +63,7 @@ class Visit:
         """What is searched for; empty: the list of conversations is shown."""
         self.place = ""
         """Where the page is to go to, once: `<which>.<turn>.<seq>`; see `ui/found.py`."""
+        self.box = MessageBox()
         self.renaming = ""
         """The conversation whose title is being written anew."""
         self.tab = "files"

@@ -233,6 +233,30 @@ def test_escape_stops_and_unsent_messages_come_back(stage: Stage, page: Page) ->
     page.wait_for_function("() => !document.querySelector('.gl-queued')")
 
 
+def test_nothing_is_lost_of_what_is_typed_faster_than_the_page_answers(stage: Stage, page: Page) -> None:
+    stage.script("wait there", calls(("run_command", {"command": "sleep 302"})))
+    send(page, "wait there")
+    page.wait_for_selector("#gl-live .gl-state.gl-running")
+    page.evaluate("""() => {
+      const box = document.querySelector('#gl-box textarea');
+      const type = (text) => { box.value += text; box.dispatchEvent(new Event('input', {bubbles: true})); };
+      const enter = () => box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true}));
+      type('one'); enter(); enter(); type('two'); enter(); type('not yet');
+    }""")
+    page.wait_for_function("() => document.querySelectorAll('.gl-queued').length === 2")
+    assert [line.inner_text() for line in page.locator(".gl-queued-text").all()] == ["one", "two"]
+    # what comes back goes before what has been typed since, even while it is on its way
+    page.evaluate("""() => {
+      document.querySelector('#gl-stop').click();
+      const box = document.querySelector('#gl-box textarea');
+      box.value += ', really';
+      box.dispatchEvent(new Event('input', {bubbles: true}));
+    }""")
+    page.wait_for_function(
+        "() => document.querySelector('#gl-box textarea').value === 'one\\n\\ntwo\\n\\nnot yet, really'"
+    )
+
+
 def test_a_queued_message_becomes_a_turn(stage: Stage, page: Page) -> None:
     gate = Gate()
     stage.script("slow", streamed("Wait", gate, reply="Waited."))
