@@ -50,6 +50,7 @@ class Replaying:
         what = str(data.get("value", ""))
         if what == "again":
             again = session.again()
+            again.replay.speed = session.replay.speed
             again.replay.play()
             self._show(visit, again)
         elif what in _CONTROLS:
@@ -106,13 +107,12 @@ class Replaying:
         def control(key: str, what: str, kind: str = "gl-secondary") -> str:
             return button(words[key], kind=kind, do="replay", value=what)
 
-        if replay.done:
-            buttons = control("replay_again", "again", "gl-primary")
-        else:
-            main = control("replay_pause", "pause", "gl-primary") if replay.playing else ""
-            buttons = (main or control("replay_play", "play", "gl-primary")) + control("replay_step", "step")
-            faster = words["replay_speed"].format(speed=f"{replay.speed:g}")
-            buttons += button(faster, kind="gl-secondary", do="replay", value="faster") + control("replay_all", "all")
+        what = "again" if replay.done else "pause" if replay.playing else "play"
+        faster = words["replay_speed"].format(speed=f"{replay.speed:g}")
+        buttons = control(f"replay_{what}", what, "gl-primary")
+        buttons += "" if replay.done else control("replay_step", "step")
+        buttons += button(faster, kind="gl-secondary", do="replay", value="faster")
+        buttons += "" if replay.done else control("replay_all", "all")
         return (
             f'<section class="gl-replay" aria-label="{escape(words["replay"])}"><p><b class="gl-tag">'
             f"{escape(words['replay'])}</b> <b>{escape(session.replay_of)}</b> {escape(words['replay_more'])}</p>"
