@@ -21,6 +21,7 @@ from agent.llm.circles import Circle
 from agent.llm.dialects import call_in_name
 from agent.llm.faults import Failure, Scrubber, from_payload
 from agent.llm.finish import Ending, read_finish
+from agent.llm.growing import Growing
 from agent.llm.ids import fresh_id
 from agent.llm.model import ModelEvent
 from agent.llm.names import Names
@@ -64,6 +65,7 @@ class Assembly:
         self._fields: dict[str, Any] = {}
         self._index: Any = None
         self._pieces = CallPieces(names)
+        self._text_growing, self._reasoning_growing = Growing(), Growing()
         self._text_joiner, self._reasoning_joiner = Joiner(), Joiner()
         self._text_circle, self._reasoning_circle = Circle(), Circle()
         self._thinking = ThinkSplitter()
@@ -138,7 +140,7 @@ class Assembly:
                 if kind == "text":
                     self._content(text, events)
                 else:
-                    self._reason(self._reasoning_joiner.feed(text), events)
+                    self._reasoned(text, events)
         if len(delta) > 1 or content is None:
             self._rest(delta, events)
 
@@ -162,11 +164,14 @@ class Assembly:
                 text = "".join(part for _, part in _parts(text))
             if isinstance(text, str) and text:
                 self._reasoning_field = self._reasoning_field or name
-                self._reason(self._reasoning_joiner.feed(text), events)
+                self._reasoned(text, events)
                 return
         if not self._reasoning_field:  # some servers send the details and nothing else
             for text in _detail_texts(delta.get("reasoning_details")):
-                self._reason(self._reasoning_joiner.feed(text), events)
+                self._reasoned(text, events)
+
+    def _reasoned(self, text: str, events: list[ModelEvent]) -> None:
+        self._reason(self._reasoning_joiner.feed(self._reasoning_growing.feed(text)), events)
 
     def _reason(self, text: str, events: list[ModelEvent]) -> None:
         if text:
@@ -176,7 +181,7 @@ class Assembly:
             events.append(ReasoningDelta(text))
 
     def _content(self, text: str, events: list[ModelEvent]) -> None:
-        if text:
+        if text := self._text_growing.feed(text):
             self._watch(self._text_circle, text)
             self._sort(self._thinking.feed(self._text_joiner.feed(text)), events)
 
@@ -225,9 +230,11 @@ class Assembly:
     def close(self) -> list[ModelEvent]:
         """Let out what was held back. Call once, before `reply`."""
         events: list[ModelEvent] = []
-        self._sort(self._thinking.feed(self._text_joiner.close()), events)
+        held = self._text_joiner.feed(self._text_growing.close()) + self._text_joiner.close()
+        self._sort(self._thinking.feed(held), events)
         self._sort(self._thinking.close(), events)
-        self._reason(self._reasoning_joiner.close(), events)
+        held = self._reasoning_joiner.feed(self._reasoning_growing.close()) + self._reasoning_joiner.close()
+        self._reason(held, events)
         self._show(self._written.close(), events)
         for number, written in enumerate(self._written.calls if not self._pieces.calls else ()):
             events.append(CallDelta(number, self._names.real(written.name) or written.name, written.arguments))
