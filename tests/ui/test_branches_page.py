@@ -25,12 +25,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture
-def page(stage: Stage, visitor: Open) -> Page:
-    opened: Page = visitor(stage.address)
-    return opened
-
-
 def session_of(stage: Stage, page: Page) -> Any:
     session_id = page.url.split("session=")[1]
     return stage.on_loop(lambda: stage.sessions._by_id[session_id])

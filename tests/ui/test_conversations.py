@@ -40,12 +40,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture
-def page(stage: Stage, visitor: Open) -> Page:
-    opened: Page = visitor(stage.address)
-    return opened
-
-
 def talk(stage: Stage, page: Page, message: str, *steps: Any) -> str:
     """A new conversation; its address."""
     if not page.locator(".gl-welcome").count():
@@ -402,53 +396,45 @@ def kept(app: App, *columns: str) -> list[Any]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")
-def test_a_killed_app_comes_back_with_the_conversation_and_goes_on(app: App, visitor: Open) -> None:
-    seconds = str(300 + os.getpid() % 600)
-    with app.started() as (process, address):
+def test_after_the_app_was_killed_everything_is_there_and_nothing_runs_twice(app: App, visitor: Open) -> None:
+    """A question that nobody has answered, a turn in the middle of a command, and what was said while nobody heard."""
+    seconds, workspace = str(300 + os.getpid() % 600), app.folder / "workspace"
+    with app.started(AGENT_MODE="ask") as (process, address):
         page = visitor(address)
+        send(page, "Run echo once >> asked.txt")
+        see(page, "May this run?", "#gl-dock")
+        page.click(".gl-new")
+        see(page, "What shall we do?")
         send(page, "What time is it?")
         idle_after_answer(page)
         send(page, f"Run echo begun >> marks.txt && sleep {seconds}")
-        page.wait_for_selector("#gl-live .gl-state.gl-running", timeout=30_000)
-        until(lambda: (app.folder / "workspace" / "marks.txt").exists())
-        session = page.url.split("session=")[1]
+        page.click(".gl-question >> text=Allow")
+        page.wait_for_selector("#gl-live .gl-state.gl-running")
+        until(lambda: (workspace / "marks.txt").exists())
         os.kill(process.pid, signal.SIGKILL)
         process.wait(20)
         until(lambda: not sleepers(seconds))  # the fence ends what it holds
-    with app.started() as (process, address):
-        page.goto(f"{address}/?session={session}")
-        see(page, "The app was closed in the middle of this turn")
+    assert not (workspace / "asked.txt").exists()
+    send(page, "said to nobody")
+    with app.started(address.rpartition(":")[2], AGENT_MODE="ask"):
+        see(page, "The app was closed in the middle of this turn")  # the page has come back by itself
+        assert page.input_value("#gl-box textarea") == "said to nobody"
         see(page, "What time is it?")
         assert "interrupted" in page.locator("#gl-live .thought-group .title").last.inner_text()
-        assert page.locator(".gl-session").count() == 1
+        assert page.locator(".gl-session").count() == 2
         page.click("#gl-dock >> text=Go on")
         see(page, "Going on where it stopped.")
-        page.wait_for_function("() => document.querySelector('#gl-facts')?.dataset.running === ''", timeout=60_000)
-        assert (app.folder / "workspace" / "marks.txt").read_text() == "begun\n"  # nothing ran twice
+        idle(page)
+        assert (workspace / "marks.txt").read_text() == "begun\n"
         assert page.locator("#gl-history .gl-acts-answer").count() == 2
+        item(page, "Run echo once").locator(".gl-session").click()
+        see(page, "echo once >> asked.txt", "#gl-dock")
+        page.click(".gl-question >> text=Allow")
+        until(lambda: (workspace / "asked.txt").exists())
+        idle(page)
+        assert (workspace / "asked.txt").read_text() == "once\n"
     rows = kept(app, "tool", "status")
     assert ("run_command", "interrupted") in rows and len(rows) == len(set(rows))
-
-
-@pytest.mark.skipif(os.name != "posix", reason="kill -9")
-def test_a_question_is_still_there_after_the_app_was_killed_and_so_is_what_was_said_meanwhile(
-    app: App, visitor: Open
-) -> None:
-    with app.started(AGENT_MODE="ask") as (process, address):
-        page = visitor(address)
-        send(page, "Run echo once >> marks.txt")
-        see(page, "May this run?", "#gl-dock")
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(20)
-    assert not (app.folder / "workspace" / "marks.txt").exists()
-    send(page, "said to nobody")
-    with app.started(address.rpartition(":")[2], AGENT_MODE="ask"):  # the page comes back by itself
-        page.wait_for_function("() => document.querySelector('#gl-box textarea')?.value === 'said to nobody'")
-        see(page, "echo once >> marks.txt", "#gl-dock")
-        page.click(".gl-question >> text=Allow")
-        until(lambda: (app.folder / "workspace" / "marks.txt").exists())
-        page.wait_for_function("() => document.querySelector('#gl-facts')?.dataset.running === ''")
-        assert (app.folder / "workspace" / "marks.txt").read_text() == "once\n"
 
 
 def test_a_task_of_the_terminal_is_found_on_the_page_and_not_disturbed_while_it_runs(app: App, visitor: Open) -> None:

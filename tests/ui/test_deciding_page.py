@@ -29,12 +29,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture
-def page(stage: Stage, visitor: Open) -> Page:
-    opened: Page = visitor(stage.address)
-    return opened
-
-
 def paying(*commands: str) -> Any:
     return calls(*(("run_command", {"command": command}) for command in commands))
 

@@ -143,12 +143,11 @@ def test_another_visitors_page_takes_no_orders_and_shows_nothing(stage: Stage) -
     thief.open()
     visit = stage.on_loop(stage.handlers.visits.enter(victim.page, owner, "en", ""))
     for client in (thief, Client(stage.address)):
-        client.call("send", ["do it", ""], victim.page)
-        client.call("act", ["", ""], victim.page, event_data={"do": "send", "text": "do it"})
-        client.call("stop", ["", ""], victim.page)
+        client.call("act", [], victim.page, event_data={"do": "send", "text": "do it"})
+        client.call("stop", [], victim.page)
     assert Client(stage.address).ask("GET", f"/gradio_api/heartbeat/{victim.page}").status == 403
     assert len(visit.session.log) == 0
-    victim.call("send", ["mine", ""], victim.page)
+    victim.call("act", [], victim.page, event_data={"do": "send", "text": "mine"})
     stage.until(lambda: visit.session.turn.ended == "answered" and visit.session.turn.number == 1)
 
 
@@ -167,7 +166,7 @@ def test_another_visitors_session_cannot_be_opened(stage: Stage) -> None:
     mine = stage.on_loop(stage.handlers.visits.enter(victim.page, owner, "en", ""))
     theirs = stage.on_loop(stage.handlers.visits.enter(thief.page, other, "en", mine.session.id))
     assert theirs.session is not mine.session and "not here" in theirs.notice
-    thief.call("act", ["", ""], thief.page, event_data={"do": "open", "id": mine.session.id})
+    thief.call("act", [], thief.page, event_data={"do": "open", "id": mine.session.id})
     assert theirs.session is not mine.session
 
 
@@ -176,7 +175,7 @@ def test_nonsense_is_answered(stage: Stage, data: Any) -> None:
     client = Client(stage.address)
     owner = client.open()
     stage.on_loop(stage.handlers.visits.enter(client.page, owner, "en", ""))
-    assert client.call("act", ["kept", ""], client.page, event_data=data).status == 200
+    assert client.call("act", [], client.page, event_data=data).status == 200
 
 
 def test_nothing_of_the_page_is_an_api(stage: Stage) -> None:

@@ -28,26 +28,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture(scope="module")
-def first_page(stage: Stage, browser: Any) -> Iterator[Page]:
-    context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 800})
-    opened = context.new_page()
-    opened.set_default_timeout(40_000)
-    opened.goto(stage.address)
-    opened.wait_for_selector(".gl-welcome")
-    yield opened
-    context.close()
-
-
-@pytest.fixture
-def page(first_page: Page) -> Page:
-    """A new conversation in a page that is open already."""
-    if not first_page.locator(".gl-welcome").count():
-        first_page.click(".gl-new")
-        first_page.wait_for_selector(".gl-welcome")
-    return first_page
-
-
 def send(page: Page, message: str) -> None:
     page.fill("#gl-box textarea", message)
     page.press("#gl-box textarea", "Enter")

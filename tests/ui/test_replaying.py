@@ -114,24 +114,24 @@ def test_what_a_forged_button_asks_of_a_replay_is_refused(stage: Stage) -> None:
     owner, other = client.open(), thief.open()
     visit = stage.on_loop(stage.handlers.visits.enter(client.page, owner, "en", ""))
     theirs = stage.on_loop(stage.handlers.visits.enter(thief.page, other, "en", ""))
-    client.call("send", ["replay 4", ""], client.page)
+    client.call("act", [], client.page, event_data={"do": "send", "text": "replay 4"})
     original = visit.session
     stage.until(lambda: original.turn.ended == "answered" and original.turn.number == 1)
-    thief.call("act", ["", ""], thief.page, event_data={"do": "replay_this", "id": original.id})
+    thief.call("act", [], thief.page, event_data={"do": "replay_this", "id": original.id})
     assert not isinstance(theirs.session, ReplaySession)
-    client.call("act", ["", ""], client.page, event_data={"do": "recording", "value": "../../etc/passwd"})
+    client.call("act", [], client.page, event_data={"do": "recording", "value": "../../etc/passwd"})
     assert visit.session is original and "no such recording" in visit.notice
-    client.call("act", ["", ""], client.page, event_data={"do": "replay_this", "id": original.id})
+    client.call("act", [], client.page, event_data={"do": "replay_this", "id": original.id})
     replay = visit.session
     assert isinstance(replay, ReplaySession) and replay.owner == owner
-    client.call("send", ["more", ""], client.page)
+    client.call("act", [], client.page, event_data={"do": "send", "text": "more"})
     assert "recording" in visit.notice
-    client.call("stop", ["", ""], client.page)
+    client.call("stop", [], client.page)
     for what in ("", "explode", "step", "all", "all"):
-        client.call("act", ["", ""], client.page, event_data={"do": "replay", "value": what})
+        client.call("act", [], client.page, event_data={"do": "replay", "value": what})
     assert replay.replay.done and replay.log.since(0) == original.log.since(0)
-    client.call("act", ["", ""], client.page, event_data={"do": "open", "id": original.id})
-    client.call("act", ["", ""], client.page, event_data={"do": "replay", "value": "play"})
+    client.call("act", [], client.page, event_data={"do": "open", "id": original.id})
+    client.call("act", [], client.page, event_data={"do": "replay", "value": "play"})
     assert "no replay" in visit.notice
 
 

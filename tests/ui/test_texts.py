@@ -76,6 +76,7 @@ def test_no_key_is_asked_for_that_is_not_there_and_none_is_left_over() -> None:
         "protocol_",
         "upload_",
         "picture_",
+        "replay_",
     )
     left_over = [key for key in TEXTS["en"] if key not in constants and not key.startswith(composed)]
     assert set(left_over) <= {"seconds", "minutes"}  # those of `duration`, beside the words

@@ -28,12 +28,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.fixture
-def page(stage: Stage, visitor: Open) -> Page:
-    opened: Page = visitor(stage.address)
-    return opened
-
-
 def folder(stage: Stage, page: Page) -> Path:
     return stage.workspace(page.url.split("session=")[1])
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import selectors
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from agent.llm.client import ChatServer, OpenAIModel
 from agent.llm.connection import Connection
 from agent.llm.faults import Scrubber
 from agent.llm.names import Names
+from agent.llm.retry import LONGEST_PAUSE_S
 from agent.llm.sse import EventStream
 from agent.log import dump_entry
 from agent.messages import AssistantMessage, ToolCall, ToolMessage
@@ -34,6 +36,7 @@ from tests.wire.replay import request_problems
 
 NAMES = [tool.name for tool in TOOLS]
 TEXT = st.text(max_size=30)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,40 @@ class Recorded:
         yield events.close()
 
 
-@settings(max_examples=35, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+class NoPauses(selectors.DefaultSelector):
+    """Where nothing is to be read, a timer of a few seconds is due at once: the pauses between two tries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        found = super().select(0 if timeout and timeout < LONGEST_PAUSE_S else timeout)
+        if not found and timeout and timeout < LONGEST_PAUSE_S:
+            self.skipped += timeout
+        return found
+
+
+class HurriedLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._pauses = NoPauses()
+        super().__init__(self._pauses)
+
+    def time(self) -> float:
+        return super().time() + self._pauses.skipped
+
+
+def hurried(scenario: Coroutine[Any, Any, Result]) -> Result:
+    loop = HurriedLoop()
+    try:
+        return loop.run_until_complete(scenario)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PLANS, min_size=1, max_size=3), st.integers(1, 12), st.integers(1, 50))
 def test_the_transcript_stays_valid(plans: list[Planned], chars: int, size: int) -> None:
     executed: list[dict[str, Any]] = []
@@ -160,7 +196,7 @@ def test_the_transcript_stays_valid(plans: list[Planned], chars: int, size: int)
         return session, connection
 
     with tempfile.TemporaryDirectory() as folder:
-        session, connection = asyncio.run(scenario(Path(folder)))
+        session, connection = hurried(scenario(Path(folder)))
     for body in connection.bodies:
         assert request_problems(json.dumps(body)) == []
     assert list(rebuild(entry.event for entry in session.log.since(0))) == connection.bodies
