@@ -272,6 +272,8 @@ async def open_session(settings: Settings | None = None) -> AsyncIterator[Sessio
     checkpoints = Checkpoints(settings.data_dir / "checkpoints")
     try:
         model = await connect_model(settings)
+        if isinstance(model, DemoModel) and not sys.stderr.isatty():
+            model = DemoModel(pause_s=0)  # nobody watches it write
         agent = build_agent(settings, model, fence, checkpoints=checkpoints)
         sessions = Sessions(store, lambda owner, id, log: new_session(agent, settings, owner, "local", id, log, store))
         try:

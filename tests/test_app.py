@@ -245,8 +245,7 @@ def test_the_example_in_the_header_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of a POSIX system")
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_the_browser_app_starts_serves_and_ends(tmp_path: Path, sign: signal.Signals) -> None:
+def test_the_browser_app_starts_serves_and_ends(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "app.py"), "--port", "0"],
         cwd=tmp_path,
@@ -265,7 +264,7 @@ def test_the_browser_app_starts_serves_and_ends(tmp_path: Path, sign: signal.Sig
             assert said.index("Loading") < said.index("sandbox:") < said.index("Model: demo") < address.start()
             with urllib.request.urlopen(address[0], timeout=60) as page:
                 assert page.status == 200 and b"Glassloop" in page.read()
-            process.send_signal(sign)
+            process.send_signal(signal.SIGINT)  # of the others: tests/agent/test_stop.py
             assert process.wait(120) == 0
             assert "Traceback" not in process.stderr.read()
         finally:

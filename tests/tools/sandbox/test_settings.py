@@ -1,5 +1,4 @@
-"""The same cases again on machines with less: as an ordinary user, without Landlock, without namespaces, and
-without both.
+"""The same cases again on machines with less: as an ordinary user, without Landlock, and without namespaces.
 
 Each setting is a test run of its own, in a process whose kernel really answers so (`hide.py`).
 """
@@ -22,7 +21,6 @@ SETTINGS = {
     "ordinary user": ("", r"bwrap\+landlock|landlock\(abi \d+\)\+seccomp, network off"),
     "no Landlock": ("landlock", r"sandbox: (bwrap\+seccomp|NONE \(seccomp\))"),
     "no namespaces": ("namespaces", r"sandbox: (landlock\(abi \d+\)\+seccomp|NONE \(seccomp\))"),
-    "neither": ("landlock+namespaces", r"sandbox: NONE \(seccomp\)"),
 }
 LINE = "from tools.sandbox import probe; b = probe().boundary; print(b.strength, b.line)"
 
