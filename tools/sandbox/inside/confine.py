@@ -75,6 +75,8 @@ def _take_limits(policy: Policy) -> None:
 
 
 def _enter_workspace(policy: Policy) -> None:
-    if not os.path.lexists(policy.scratch):  # whatever it is, the command can only harm itself with it
+    try:
         os.mkdir(policy.scratch, 0o700)
+    except FileExistsError:
+        pass  # of an earlier command, or of one that starts now; whatever it is, the command can only harm itself with it
     os.chdir(policy.cwd)
