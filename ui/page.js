@@ -38,7 +38,7 @@
       search.type = 'search';
     }
     if (field && facts.editing && facts.editing !== editing) { field.focus(); field.setSelectionRange(9e6, 9e6); }
-    if (editing && !facts.editing) endEdit();
+    if (editing && !facts.editing) endEdit(editSent || session !== facts.session);
     editing = facts.editing;
     name(facts.session);
     if (field && !session) takeUpDrafts();
@@ -102,9 +102,9 @@
       write(box(), one.text);
     }
   };
-  const endEdit = () => {
-    // once it is sent, the box holds what was typed since; else the text that is not to be sent
-    write(box(), joined([aside, editSent ? box().value : ''], '\n\n'));
+  const endEdit = (keep) => {
+    // once it is sent, the box holds what was typed since; where it was cancelled, what is not to be sent
+    write(box(), joined([aside, keep ? box().value : ''], '\n\n'));
     aside = null;
   };
 
@@ -392,7 +392,7 @@
     if (event.key === 'Enter' && event.target.closest?.('.gl-rename')) event.target.closest('.gl-rename').querySelector('[data-do$=rename_save]').click();
   });
 
-  // Enter sends. With Ctrl while a turn runs, the message enters it; in the box below, only with Ctrl.
+  // Enter sends. With Ctrl while a turn runs, the message enters it; in the box for what must be true, only with Ctrl.
   document.addEventListener('keydown', (event) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;  // 229: Safari's word for composing
     const withCtrl = event.ctrlKey || event.metaKey;

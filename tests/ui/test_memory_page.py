@@ -38,7 +38,7 @@ def test_a_message_steers_the_turn_and_another_waits_for_its_end(stage: Stage, v
     see(page, "It began")
     box = page.locator("#gl-box textarea")
     box.fill("And then?")
-    assert page.locator(".gl-keys").is_visible() and "Ctrl+Enter" in page.locator(".gl-keys").inner_text()
+    page.locator(".gl-keys", has_text="Ctrl+Enter").wait_for()
     box.press("Enter")
     see(page, "And then?", "#gl-dock")
     box.fill("Shorter, please")

@@ -53,6 +53,7 @@ def test_its_steps_show_live_under_the_call_and_can_be_undone(stage: Stage, visi
     assert "3 steps" in row.locator(".title").inner_text()
     row.locator(".title").click()
     said = row.locator(".gl-sub-step")
+    said.nth(2).wait_for()
     assert said.count() == 3 and "First I count." in said.nth(0).inner_text()
     assert row.locator(".gl-sub-call .gl-mark.gl-done").count() == 3
     row.locator("a[href='#request-2']").last.click()

@@ -32,7 +32,7 @@ def python() -> list[str]:
     for candidate in dict.fromkeys([sys.executable, "/usr/bin/python3"]):
         words = ["env", f"PYTHONPATH={ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE=1", candidate]
         try_it = subprocess.run(
-            [*words, "-c", "import pytest, psutil, pytest_asyncio"], capture_output=True, **as_user()
+            [*words, "-c", "import pytest, psutil, pytest_asyncio, tools.sandbox"], capture_output=True, **as_user()
         )
         if try_it.returncode == 0:
             return words

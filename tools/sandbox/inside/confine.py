@@ -78,5 +78,5 @@ def _enter_workspace(policy: Policy) -> None:
     try:
         os.mkdir(policy.scratch, 0o700)
     except FileExistsError:
-        pass  # of an earlier command, or of one that starts now; whatever it is, the command can only harm itself with it
+        pass  # an earlier command's, or of one that starts now; whatever it is, this one can only harm itself with it
     os.chdir(policy.cwd)
