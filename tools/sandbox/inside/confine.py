@@ -75,7 +75,7 @@ def _take_limits(policy: Policy) -> None:
 
 
 def _enter_workspace(policy: Policy) -> None:
-    try:
+    try:  # noqa: SIM105 (every command would pay for the import of contextlib)
         os.mkdir(policy.scratch, 0o700)
     except FileExistsError:
         pass  # an earlier command's, or of one that starts now; whatever it is, this one can only harm itself with it
