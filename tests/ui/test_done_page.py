@@ -69,7 +69,7 @@ def test_a_plan_ticks_off_and_a_proof_stands_under_the_answer(stage: Stage, visi
     idle(page)
     see(page, "Verified: report.md contains “three”, notes.md is there").click()
     see(page, "Plan: 3 of 3 done")
-    see(page, "60 tokens · 0", "#gl-live .gl-meter")
+    see(page, "60 tokens · ", "#gl-live .gl-meter")
     see(page, "of 32.8k", "#gl-dock .gl-gauge")
     assert page.locator("#gl-dock .gl-todo").count() == 0
     assert page.locator(".gl-checks li.gl-done:visible").count() == 2
