@@ -46,7 +46,7 @@ async def test_what_is_no_text(shell: Shell) -> None:
 
 
 async def test_the_two_streams(shell: Shell) -> None:
-    outcome = await shell.run("echo out; sleep 0.05; echo err >&2; sleep 0.05; echo more; printf last >&2")
+    outcome = await shell.run("echo out; sleep 0.2; echo err >&2; sleep 0.2; echo more; printf last >&2")
     assert (outcome.stdout, outcome.stderr) == ("out\nmore\n", "err\nlast")
     assert sorted(outcome.output.replace("last", "last\n").split()) == ["err", "last", "more", "out"]
     assert outcome.output.startswith("out\nerr\n")
