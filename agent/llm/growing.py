@@ -53,6 +53,9 @@ class Growing:
     def _new_in(self, chunk: str) -> str:
         if self._given.startswith(chunk):  # once more the same, or an older one
             return ""
+        if not chunk.startswith(self._given):  # it grows no more
+            self._grows = False
+            return chunk
         new = chunk.removeprefix(self._given)
-        self._given += new
+        self._given = chunk
         return new
