@@ -71,7 +71,7 @@ def read_arguments(text: str) -> Arguments:
         value = {}
     if not isinstance(value, dict):
         return Arguments(None, fault=_fault(text))
-    return Arguments(_strict(sound_json(value), reading), tuple(reading.repairs))
+    return Arguments(sound_json(_strict(value, reading)), tuple(reading.repairs))
 
 
 def is_whole(text: str) -> bool:

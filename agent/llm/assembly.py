@@ -23,16 +23,15 @@ from agent.llm.faults import Failure, Scrubber, from_payload
 from agent.llm.finish import Ending, read_finish
 from agent.llm.growing import Growing
 from agent.llm.ids import fresh_id
+from agent.llm.kept import Kept
 from agent.llm.model import ModelEvent
 from agent.llm.names import Names
-from agent.llm.surrogates import Joiner, sound, sound_json
+from agent.llm.surrogates import Joiner, sound
 from agent.llm.textcalls import TextCalls
 from agent.llm.thinking import Part, ThinkSplitter
 from agent.messages import AssistantMessage, ToolCall
 
 REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thought")
-SIGNED_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content", "thought_signature", "signature")
-"""Message fields that providers want back exactly as they gave them."""
 
 _TOKENS_AT_END = re.compile(
     r"(?:<\|(?:im_end|eot_id|eom_id|end|endoftext|return)\|>|</s>|<end_of_turn>|<｜end▁of▁sentence｜>)+\s*$"
@@ -60,9 +59,10 @@ class Assembly:
         self._taken = set(taken_ids)
         self._scrub = scrub
         self._text: list[str] = []
+        self._shown = 0
         self._reasoning: list[str] = []
         self._reasoning_field = ""
-        self._fields: dict[str, Any] = {}
+        self._kept = Kept()
         self._index: Any = None
         self._pieces = CallPieces(names)
         self._text_growing, self._reasoning_growing = Growing(), Growing()
@@ -83,7 +83,7 @@ class Assembly:
         self._facts(payload)
         events: list[ModelEvent] = []
         choices = payload.get("choices") or ()
-        for choice in [choices] if isinstance(choices, Mapping) else choices:
+        for choice in choices if isinstance(choices, list) else [choices]:
             if isinstance(choice, Mapping) and self._is_ours(choice.get("index")):
                 self._choice(choice, events)
         return events
@@ -123,7 +123,7 @@ class Assembly:
 
     def _is_all_again(self, content: Any) -> bool:
         """Does the last chunk only say once more what was said in pieces?"""
-        pieces = len(self._text) > 1 and isinstance(content, str)
+        pieces = len(self._text) > 1 and isinstance(content, str) and 2 * len(content) > self._shown
         return pieces and content.strip() == "".join(self._text).strip() != ""
 
     def _delta(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
@@ -153,9 +153,7 @@ class Assembly:
             self._piece(Piece.read(entry), events)
         if not calls and isinstance(old := delta.get("function_call"), Mapping):
             self._piece(Piece.read({"function": old}), events)
-        for name in SIGNED_FIELDS:
-            if value := delta.get(name):
-                self._keep(name, sound_json(value))
+        self._kept.add(delta)
 
     def _think(self, delta: Mapping[str, Any], events: list[ModelEvent]) -> None:
         for name in REASONING_FIELDS:
@@ -194,7 +192,8 @@ class Assembly:
             if kind == "text":
                 self._show(self._written.feed(text), events)
             elif kind == "reasoning":
-                self._reason(text, events)
+                if not self._reasoning_field:  # MiniMax sends it in both places
+                    self._reason(text, events)
             else:
                 self._misplaced()
 
@@ -208,22 +207,13 @@ class Assembly:
         if text:
             self.anything = True
             self._text.append(text)
+            self._shown += len(text)
             events.append(TextDelta(text))
 
     def _piece(self, piece: Piece, events: list[ModelEvent]) -> None:
         self.anything = True
         call, added = self._pieces.add(piece)
         events.append(CallDelta(call.position, self._names.real(call.name) or call.name, added))
-
-    def _keep(self, name: str, value: Any) -> None:
-        old = self._fields.get(name)
-        if isinstance(old, list) and isinstance(value, list):
-            for item in value:
-                _add_detail(old, item)
-        elif isinstance(old, str) and isinstance(value, str):
-            self._fields[name] = old + value
-        else:
-            self._fields[name] = value
 
     # ------------------------------------------------------------------ when it is over
 
@@ -251,8 +241,8 @@ class Assembly:
         extra: dict[str, Any] = {}
         if self._reasoning_field:
             extra["reasoning_field"] = self._reasoning_field
-        if self._fields:
-            extra["fields"] = self._fields
+        if fields := self._kept.close():
+            extra["fields"] = fields
         message = AssistantMessage(sound(text), sound(reasoning), tuple(calls), extra)
         return Replied(message, self._finish(calls), self.usage, sound(self.model))
 
@@ -268,10 +258,12 @@ class Assembly:
 
     def _native_calls(self) -> list[ToolCall]:
         opened: list[OpenCall] = []
+        seen: set[tuple[str, str, str]] = set()
         for call in self._pieces.calls:
-            again = any(c.id and (c.id, c.name, c.arguments) == (call.id, call.name, call.arguments) for c in opened)
-            if (call.name or not call.blank) and not again:
+            marks = (call.id, call.name, call.arguments)
+            if (call.name or not call.blank) and not (call.id and marks in seen):
                 opened.append(call)
+            seen.add(marks)
         return [self._native_call(call, last=call is opened[-1]) for call in opened]
 
     def _native_call(self, call: OpenCall, last: bool) -> ToolCall:
@@ -360,10 +352,16 @@ def _parts(content: Any) -> Iterable[Part]:
             if thinking is not None:
                 inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
                 yield "reasoning", "".join(str(p.get("text") or "") for p in inner if isinstance(p, Mapping))
-            elif isinstance(text := part.get("text"), str):
+            elif isinstance(summary := part.get("summary"), list):
+                yield "reasoning", "".join(text for _, text in _parts(summary))
+            elif isinstance(text := _first_text(part, "text", "refusal", "content"), str):
                 yield ("reasoning" if part.get("type") in ("reasoning", "thinking") else "text"), text
             elif isinstance(text, Mapping) and isinstance(text.get("value"), str):
                 yield "text", text["value"]
+
+
+def _first_text(part: Mapping[str, Any], *keys: str) -> Any:
+    return next((part[key] for key in keys if part.get(key) is not None), None)
 
 
 def _detail_texts(details: Any) -> Iterable[str]:
@@ -371,20 +369,3 @@ def _detail_texts(details: Any) -> Iterable[str]:
         text = (detail.get("text") or detail.get("summary")) if isinstance(detail, Mapping) else None
         if isinstance(text, str):
             yield text
-
-
-def _same_detail(last: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
-    same = all(item.get(key) == last.get(key) for key in ("type", "index"))
-    return same and item.get("id", last.get("id")) == last.get("id")
-
-
-def _add_detail(details: list[Any], item: Any) -> None:
-    """Pieces of one reasoning detail share an index (or follow each other): their texts are one."""
-    last = details[-1] if details else None
-    if isinstance(item, dict) and isinstance(last, dict) and _same_detail(last, item):
-        for key, value in item.items():
-            old = last.get(key)
-            grows = key in ("text", "summary", "data", "thinking", "signature")
-            last[key] = old + value if grows and isinstance(old, str) and isinstance(value, str) else value
-    else:
-        details.append(item)

@@ -18,7 +18,7 @@ from agent.llm.surrogates import Joiner, sound, sound_json
 
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 """Where servers put the arguments; the first is the right one."""
-_KNOWN_IN_CALL = {"index", "id", "type", "function", "name", *_ARGUMENTS}
+_KNOWN_IN_CALL = {"index", "id", "type", "function", "custom", "name", *_ARGUMENTS}
 _KNOWN_IN_FUNCTION = {"name", *_ARGUMENTS}
 _NOTHING = (None, "", "null", "None")
 """What stands for a mark that is not there; some servers write it as text."""
@@ -36,7 +36,7 @@ class Piece:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> Piece:
-        function = _unpacked(entry.get("function"))
+        function = _unpacked(entry.get("function") or entry.get("custom"))
         inner: Mapping[str, Any] = function if isinstance(function, Mapping) else entry
         arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), "")
         if not isinstance(arguments, str):
@@ -52,8 +52,10 @@ class Piece:
 
 
 def entries(calls: Any) -> list[Mapping[str, Any]]:
-    """The entries of a delta's `tool_calls`, which may be one without a list, and JSON text at any depth."""
+    """The entries of a delta's `tool_calls`: a list, numbered in an object, or one alone; JSON text at any depth."""
     calls = _unpacked(calls)
+    if isinstance(calls, Mapping) and calls and all(key.isdigit() for key in calls):
+        calls = list(calls.values())
     found = map(_unpacked, calls) if isinstance(calls, list) else [calls]
     return [entry for entry in found if isinstance(entry, Mapping)]
 
@@ -118,11 +120,16 @@ class OpenCall:
 
     @property
     def whole(self) -> bool:
-        return not self.blank and is_whole(self.arguments)
+        return self._may_be_whole() and is_whole(self.arguments)
 
     @property
     def unfinished(self) -> bool:
-        return not self.blank and not is_whole(self.arguments)
+        return not self.blank and not self.whole
+
+    def _may_be_whole(self) -> bool:
+        """A cheap no, without putting all pieces together."""
+        last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
+        return last.rstrip().endswith("}")
 
 
 class CallPieces:
@@ -132,6 +139,7 @@ class CallPieces:
         self.calls: list[OpenCall] = []
         self._names = names
         self._by_index: dict[int, OpenCall] = {}
+        self._by_id: dict[str, OpenCall] = {}
 
     def add(self, piece: Piece) -> tuple[OpenCall, str]:
         """The call the piece belongs to, and the new piece of its arguments."""
@@ -144,6 +152,8 @@ class CallPieces:
             self._by_index[piece.index] = call
             call.count(piece.index)
         call.id = call.id or piece.id
+        if call.id == piece.id:
+            self._by_id[call.id] = call
         self._name(call, piece)
         for key, value in piece.extra.items():
             old = call.extra.get(key)
@@ -159,7 +169,7 @@ class CallPieces:
     def _pointed_at(self, piece: Piece) -> OpenCall | None:
         """The open call that index and id point at; None where they point at a new one."""
         last = self.calls[-1] if self.calls else None
-        with_id = next((c for c in reversed(self.calls) if c.id == piece.id), None) if piece.id else None
+        with_id = self._by_id.get(piece.id) if piece.id else None
         if piece.index is None:
             return with_id or last
         at_index = self._by_index.get(piece.index)

@@ -160,7 +160,7 @@ class OpenAIModel:
                     if payload is DONE:
                         done = True
                         break
-                    for event in assembly.add(payload):
+                    for event in _added(assembly, payload):
                         yield event
                 if done:
                     break
@@ -212,3 +212,10 @@ class OpenAIModel:
         assembly.close()
         reply = assembly.reply()
         return reply if reply.message.tool_calls else None
+
+
+def _added(assembly: Assembly, payload: Any) -> list[ModelEvent]:
+    try:
+        return assembly.add(payload)
+    except RecursionError:
+        raise Failure("malformed_response", "JSON that is nested too deep") from None

@@ -23,6 +23,8 @@ from agent.llm.public import PublicTransport
 from agent.llm.sse import EventStream, Unreadable
 
 CONNECT_TIMEOUT_S = 15.0
+MOST_UNREAD = 64 << 20
+"""Bytes without one payload: no server needs so many for one, and all of them are held."""
 GRACE_S = 2.0
 """After the reason for the end has come, only the token counts can follow; a server that keeps the line open then is
 not waited for any longer than this."""
@@ -161,10 +163,14 @@ class Answer:
         events = EventStream()
         self.stray = events.stray
         self._tick()
+        unread = 0
         try:
             async for piece in self._response.aiter_bytes():
                 batch = events.feed(piece)
                 self._heard = self._loop.time()
+                unread = 0 if batch else unread + len(piece)
+                if unread > MOST_UNREAD:
+                    raise Failure("malformed_response", f"{MOST_UNREAD >> 20} MiB came without an answer in them")
                 if batch:
                     yield batch
                     self._allow(GRACE_S if self.ended else self._server.idle_timeout_s)

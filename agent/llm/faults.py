@@ -100,16 +100,23 @@ class Scrubber:
 
 def from_response(status: int, headers: Mapping[str, str], raw: str, scrub: Scrubber) -> Failure:
     """A refusal by status."""
-    try:
-        body = json.loads(raw, strict=False)
-    except ValueError:
-        body = None
+    body = _body(raw)
     if body is not None:
         words = scrub(_words(body))
     else:
         words = scrub(_plain(raw))
     detail = cut(f"HTTP {status}: {words}".rstrip(": "))
     return Failure(_classify(status, words, _tokens(body)), detail, status, headers, body)
+
+
+def _body(raw: str) -> Any:
+    """The JSON of a refusal, also where it comes as an event; None where it is none."""
+    for text in [raw, *(line[5:] for line in raw.splitlines()[:20] if line.startswith("data:"))]:
+        try:
+            return json.loads(text, strict=False)
+        except (ValueError, RecursionError):
+            continue
+    return None
 
 
 def from_payload(payload: Any, scrub: Scrubber) -> Failure | None:
@@ -168,19 +175,29 @@ def _find_error(payload: Any) -> Any:
         return next((e for e in map(_find_error, payload) if e is not None), None)
     if not isinstance(payload, Mapping):
         return None
-    if payload.get("error"):
-        return payload["error"] if not isinstance(payload["error"], bool) else payload
+    if error := payload.get("error") or payload.get("fault"):
+        return error if not isinstance(error, bool) else payload
     if payload.get("choices"):
         return None
+    if isinstance(inner := payload.get("Response"), Mapping) and inner.get("Error"):  # Tencent's own API
+        return inner["Error"]
     if payload.get("object") == "error" or payload.get("type") == "error" or payload.get("success") is False:
         return payload
     base = payload.get("base_resp")  # MiniMax: HTTP 200, the status in here
     if isinstance(base, Mapping) and base.get("status_code") not in (0, None):
         return base
     said = any(
-        isinstance(payload.get(key), (str, list, dict)) for key in ("detail", "message", "msg", "error_msg", "errors")
+        isinstance(payload.get(key), (str, list, dict))
+        for key in ("detail", "message", "Message", "msg", "error_msg", "errors")
     )
-    return payload if said and "choices" not in payload else None
+    is_well = str(payload.get("code")) in ("0", "200")  # iFlytek says so with each chunk
+    return payload if said and not is_well and "choices" not in payload else None
+
+
+_WORD_KEYS = (
+    *("error", "errors", "message", "Message", "faultstring", "detail", "msg", "error_msg", "status_msg"),
+    *("error_message", "title"),
+)
 
 
 def _words(value: Any) -> str:
@@ -189,7 +206,7 @@ def _words(value: Any) -> str:
         return "; ".join(filter(None, map(_words, value)))
     if not isinstance(value, Mapping):
         return str(value)
-    for key in ("error", "errors", "message", "detail", "msg", "error_msg", "status_msg", "error_message", "title"):
+    for key in _WORD_KEYS:
         if inner := value.get(key):
             words = _words(inner)
             where = value.get("loc")
@@ -210,17 +227,19 @@ def _failed_generation(value: Any) -> str:
     return written if isinstance(written, str) else _failed_generation(list(value.values()))
 
 
+_TOKEN_KEYS = (
+    *("code", "Code", "type", "status", "error_type", "error_code", "errorcode", "status_code", "reason", "param"),
+    "quotaId",
+)
+
+
 def _tokens(value: Any) -> set[str]:
     """The codes and types an error body names, folded."""
     if isinstance(value, list):
         return set().union(*map(_tokens, value)) if value else set()
     if not isinstance(value, Mapping):
         return set()
-    named = {
-        str(value[key]).lower()
-        for key in ("code", "type", "status", "error_type", "error_code", "status_code", "reason", "param", "quotaId")
-        if isinstance(value.get(key), (str, int))
-    }
+    named = {str(value[key]).lower() for key in _TOKEN_KEYS if isinstance(value.get(key), (str, int))}
     for inner in value.values():
         if isinstance(inner, (dict, list)):
             named |= _tokens(inner)
@@ -234,29 +253,37 @@ def _plain(page: str) -> str:
 
 
 _QUOTA = re.compile(
-    r"insufficient[_ ](?:quota|balance|credit|funds|user quota)|exceeded your current quota|billing|out of credits?"
-    r"|credit balance|no credits?|not enough (?:credit|balance)|arrear|quota (?:is )?exhausted"
-    r"|余额|欠费|额度.{0,4}不足|额度已用|free (?:tier|quota)[^.]{0,40}exhausted|allocationquota"
+    r"insufficient[_ ](?:quota|balance|credit|funds|user quota)|exceeded (?:your current|today's) quota|billing"
+    r"|out of credits?|credit balance|no credits?\b(?! were)|not enough (?:credit|balance)|arrear"
+    r"|quota (?:is )?exhausted|balance is insufficient|used up your|usage limit reached"
+    r"|\bdaily\b[^.]{0,20} limit reached"
+    r"|余额|余量|欠费|额度.{0,4}不足|额度已用|使用上限[^\n]{0,60}重置"
+    r"|free (?:tier|quota)[^.]{0,40}exhausted|allocationquota"
     r"|payment required|spending limit|requires? more credits|\bpurchase\b|overdue|key limit exceeded"
     r"|balance (?:is )?not enough|service has been paused",
     re.IGNORECASE,
 )
 _OVERFLOW = re.compile(
-    r"context[_ ](?:length|size|window)|maximum context|max(?:imum)?[_ ](?:model|input|prompt|sequence)[_ ]len"
+    r"context[_ ]?(?:length|size|window)|maximum context|max(?:imum)?[_ ](?:model|input|prompt|seq\w*|context)[_ ]len"
+    r"|messages\[\d+\]\.content\b[^.]{0,20}too long|number of (?:input )?tokens (?:must|exceed)"
     r"|(?:input|prompt|request(?: body)?|messages?|conversation)(?: tokens)? (?:is |are |was )?too (?:long|large)"
     r"|too many (?:input )?tokens|tokens_limit_reached|exceed\w* n_ctx|(?:input|prompt) length\b.{0,20}exceed"
-    r"|(?:prompt|total tokens)\b.{0,40}exceed\w* (?:the )?max|token count.{0,30}exceed|max_prompt_tokens"
+    r"|(?:prompt|total tokens)\b.{0,40}exceed\w* (?:the )?max|token count.{0,30}(?:exceed|only supports)"
+    r"|max_prompt_tokens"
     r"|inputs`? (?:tokens \+|must have less)|must be at least 1, got -\d"
     r"|exceed\w* (?:the )?(?:available |maximum |model'?s? |max )?(?:context|number of (?:input )?tokens|input|token)"
     r"|reduce the length|longer than the model|range of input length"
     r"|tokens? (?:in|limit).{0,20}exceed|exceed_context_size|larger than the max"
     r"|tokens exceed the (?:\w+ )?limit|tokens?(?:的?数量?|总数)?.{0,4}超"
-    r"|超过.{0,12}(?:长度|上下文|tokens?)|上下文.{0,8}(?:过长|超)|输入.{0,6}过长|长度超|超长",
+    r"|超[过過出].{0,12}(?:长度|長度|上下文|tokens?)|上下文.{0,8}(?:过长|超)|(?:输入|消息|对话|提示词|文本).{0,6}过长"
+    r"|长度超|超长|入力が長すぎ|コンテキスト(?:長|ウィンドウ)|컨텍스트 (?:길이|창)|длин\w* контекста|контекстн\w* окн"
+    r"|kontext(?:länge|fenster)|(?:longueur|fenêtre) (?:de|du) contexte|(?:longitud|ventana)[^.]{0,12} contexto",
     re.IGNORECASE,
 )
 _FILTERED = re.compile(
     r"content[_ ](?:filter|policy|management)|responsibleaipolicy|data_inspection_failed|inappropriate content"
-    r"|moderation|safety (?:system|filter|polic)|sensitive (?:content|words)|content_policy_violation"
+    r"|moderation|safety (?:system|filter|polic)|safety_check|sensitive ?(?:content|words|information)"
+    r"|content_policy_violation|content exists risk|usage guidelines|guardrail polic|censorship"
     r"|prohibited[_ ]content|is prohibited"
     r"|flagged|_sensitive\b|内容安全|敏感|违规|不安全",
     re.IGNORECASE,
@@ -275,6 +302,7 @@ _MODEL = re.compile(
 )
 _RATE = re.compile(
     r"rate[_ ]?limit|too many requests|requests per|tokens per|(?:tpm|rpm|tpd|rpd)\b|resource_exhausted|throttl"
+    r"|please wait"
     r"|限流|频率|限速",
     re.IGNORECASE,
 )
@@ -285,7 +313,7 @@ _REGION = re.compile(r"(?:location|country|region)[^.]{0,30} not (?:supported|al
 _COMES_BACK = re.compile(r"(?:retry|try again) (?:in|after) \d|per[ _-]?minute", re.IGNORECASE)
 _BLAMES_US = re.compile(
     r"invalid[_ ]?(?:request|param|argument|api[_ ]?key)|bad[_ ]?request|api key|login fail|_sensitive\b"
-    r"|inspection_failed",
+    r"|inspection_failed|unauthorized|authfailure",
     re.IGNORECASE,
 )
 """In an error that came without a status: it would have been one of the 400s."""
@@ -297,7 +325,11 @@ def _classify(status: int, words: str, tokens: set[str]) -> str:
     quota = bool(_QUOTA.search(text))
     if status == 429 and _COMES_BACK.search(words) and not any("perday" in token for token in tokens):
         quota = False  # the words of a used-up account, but it says when there is more
-    if status == 402 or (quota and status in (400, 403, 429, 500)) or tokens & {"1113", "1008", "insufficient_quota"}:
+    if (
+        status == 402
+        or (quota and status in (400, 403, 412, 429, 500))
+        or tokens & {"1113", "1008", "insufficient_quota"}
+    ):
         return "quota_exhausted"
     if status == 401 or (status in (400, 403) and _KEY.search(text) and not _OVERFLOW.search(text)):
         return "wrong_key"
@@ -307,7 +339,7 @@ def _classify(status: int, words: str, tokens: set[str]) -> str:
         return "overloaded" if _BUSY.search(text) else "rate_limited"
     if _FILTERED.search(text) and status in (400, 403, 422, 451, 500):
         return "content_filtered"
-    if _MODEL.search(text) and status in (400, 403, 404, 422, 500, 503):
+    if _MODEL.search(text) and status in (400, 403, 404, 410, 422, 500, 503):
         return "unknown_model"
     return _by_status(status, text)
 
@@ -323,12 +355,16 @@ def _by_status(status: int, text: str) -> str:
         return "provider_error"  # its own model's tokens, whatever the status says
     if status == 403 or (status == 400 and _REGION.search(text)):
         return "forbidden"
+    if status == 451:
+        return "forbidden" if _REGION.search(text) else "content_filtered"
+    if status == 405:
+        return "malformed_response"  # a page that takes no requests of this kind: the address is not right
     if status == 404:
         return "unknown_model" if re.search("model|endpoints found", text, re.IGNORECASE) else "malformed_response"
     if status in (408, 504, 524):
         return "timeout" if status == 408 else "provider_error"
-    if status in (503, 529) or (status >= 500 and _BUSY.search(text)):
+    if status in (498, 503, 529) or (status >= 500 and _BUSY.search(text)):
         return "overloaded"
-    if status in (409, 425) or status >= 500:
+    if status in (409, 423, 424, 425, 499) or status >= 500:
         return "provider_error"
     return "bad_request"

@@ -20,7 +20,7 @@ _WORDS: dict[Ending, frozenset[str]] = {
     ),
     "error": frozenset(
         {"error", "network_error", "server_error", "abort", "aborted", "failed", "malformed_function_call"}
-        | {"unexpected_tool_call", "engine_error", "internal_error", "cancelled"}
+        | {"unexpected_tool_call", "engine_error", "internal_error", "cancelled", "error_finish"}
     ),
     "overloaded": frozenset({"insufficient_system_resource", "engine_overloaded"}),
 }

@@ -15,7 +15,8 @@ _WORD = 4
 
 
 class Growing:
-    """Reads one text; gives out what is new in each chunk. Once a chunk does not fit, all later ones pass untouched."""
+    """Reads one text; gives out what is new in each chunk. One that holds an older state of it is dropped; after one
+    that does not fit at all, everything passes untouched."""
 
     def __init__(self) -> None:
         self._seen: list[str] = []

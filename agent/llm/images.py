@@ -177,7 +177,7 @@ class OpenAIImages:
                     done += self._told(payload, job)
             for payload in stream.close():
                 done += self._told(payload, job)
-        except Unreadable:
+        except (Unreadable, RecursionError):
             raise ToolError("the image service sent something that is no answer (broken JSON)") from None
         if not done:
             what = "not JSON" if stream.stray else "it broke off"

@@ -50,6 +50,9 @@ class Profile:
     """Does the server know `tools` at all?"""
     tool_choice_none: bool = True
     """Does `tool_choice: none` keep the model from calling? If not, the tools are left out."""
+    tools_with_calls: bool = False
+    """Must the tools be shown wherever the history has calls? Then a call that comes although words were asked for is
+    dropped."""
     schemas: Literal["full", "plain"] = "full"
     """`plain`: only the few JSON-schema keywords that every server knows."""
     refused_keywords: frozenset[str] = frozenset()

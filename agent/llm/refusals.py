@@ -22,9 +22,12 @@ Rule = Callable[[str, Profile, Body], "Profile | None"]
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|extra (?:inputs|fields)"
     r"|invalid|not valid|only the default|must be|cannot|can't|not enabled|does not|no such|too large|exceed|deprecated"
-    r"|forbidden|not implemented|out of range|should be|不支持|无效|非法|不合法|不正确|未知|不能|不允许|有误|错误|超出",
+    r"|forbidden|not implemented|out of range|should be|may only|not configurable"
+    r"|仅支持|只支持|不支持|无效|非法|不合法|不正确|未知|不能|不允许|有误|错误|超出",
     re.IGNORECASE,
 )
+_NOT_OURS = ("wrong_key", "quota_exhausted", "content_filtered")
+"""No other form of the request helps. Leaving out the pictures that a filter refuses would hide what it said."""
 _DROPPABLE = ("stream_options", "temperature", "repeat_penalty")
 _ROLES = re.compile(
     r"(?:one of|should be|must be|expected|(?:only|仅|只)\s?(?:supports?|支持)?)[^\w.;]{0,6}"
@@ -37,7 +40,7 @@ _KNOWN_FIELDS = {"role", "content", "tool_calls", "tool_call_id", "name", "id", 
 
 def learn(profile: Profile, failure: Failure, body: Body) -> Profile | None:
     """The profile that would have been right, or None. `body` is the request that was refused."""
-    if failure.status in (None, 401, 402, 408, 429):
+    if failure.status in (None, 401, 402, 408, 429) or failure.code in _NOT_OURS:
         return None
     raw = json.dumps(failure.body, ensure_ascii=False, default=str) if failure.body else ""
     words = f"{failure.detail} {raw}"
@@ -59,11 +62,17 @@ def _names(words: str, field: str) -> bool:
 
 
 def _stream(words: str, profile: Profile, body: Body) -> Profile | None:
-    unsupported = r"not (?:yet |currently )?(?:support|allow|available|implement|enabled)|unsupported|cannot|不支持"
+    unsupported = (
+        r"(?:not|n't) (?:yet |currently )?(?:support|allow|available|implement|enabled)|unsupported|cannot|不支持"
+        r"|must be|should be"
+    )
     about = (
         r"\bstream(?:ing)?['\"`]?(?: mode)?(?: is| are|=true)? (?:not|un)",
         r"support \w* ?stream(?!_)",
         r"with\w* stream(?!_)",
+        r"\bin streaming mode",
+        r"\bbody\.stream(?![\w.])",
+        r"\"param\": \"stream\"",
         r"不支持.{0,4}(?:流|stream(?!_))",
     )
     taken = "stream" in body and _says(words, unsupported) and _says(words, *about)
@@ -82,9 +91,12 @@ def _response_format(words: str, profile: Profile, body: Body) -> Profile | None
     return replace(profile, json_output="object" if profile.json_output == "schema" else "none")
 
 
+_LIMIT = r"max(?:imum)?[_ ](?:completion[_ ]|output[_ ]|new[_ ])?tokens"
+
+
 def _output_limit(words: str, profile: Profile, body: Body) -> Profile | None:
     limit = profile.output_limit
-    if limit not in body or not _says(words, r"max[_ ](?:completion[_ ]|output[_ ]|new[_ ])?tokens", "max_output"):
+    if limit not in body or not _says(words, _LIMIT, "max_output"):
         return None
     other = "max_completion_tokens" if limit == "max_tokens" else "max_tokens"
     if not _names(words, other) and (most := _most_tokens(words, body[limit])):
@@ -101,8 +113,8 @@ def _most_tokens(words: str, asked: Any) -> int | None:
     """The largest number of tokens the server takes, where it says one."""
     found = re.search(
         r"(?:at most|less than or equal to|<=|maximum(?: value)?(?: is| of)?|up to|limit(?: is| of)?|range(?: of)?"
-        r"|between|supports|不超过|范围)[^\d]{0,40}(?:\[?\d\s?,\s?)?(\d{2,})",
-        words,
+        r"|between|supports|(?:more|greater|larger) than|不超过|范围)[^\d]{0,40}(?:\[?\d\s?,\s?)?(\d{2,})",
+        re.sub(r"(?<![\d\[(])(\d{1,3}),(\d{3})(?![\d,\])])", r"\1\2", words),  # 4,096
         re.IGNORECASE,
     )
     value = int(found.group(1)) if found else None
@@ -114,7 +126,7 @@ def _room(words: str, profile: Profile, body: Body) -> Profile | None:
     asked = body.get(profile.output_limit)
     if not isinstance(asked, int):
         return None
-    most = _most_tokens(words, asked) if _says(words, r"max_(?:completion_|new_)?tokens") else None
+    most = _most_tokens(words, asked) if _says(words, r"max[_ ](?:completion[_ ]|new[_ ])?tokens") else None
     context = re.search(r"context (?:length|size|window)\D{0,40}(\d[\d,]+)", words, re.IGNORECASE)
     if most is None and context and asked > (size := int(context.group(1).replace(",", ""))) // 2:
         most = size // 4
@@ -149,6 +161,16 @@ def _tools(words: str, profile: Profile, body: Body) -> Profile | None:
     return replace(profile, tools=False) if _says(words, *refused) else None
 
 
+def _tools_wanted(words: str, profile: Profile, body: Body) -> Profile | None:
+    """A history with calls is not taken without the tools, as Bedrock and Anthropic have it."""
+    about = (
+        r"must define tools|toolconfig[^.]{0,20} must be defined|without `?tools=?`?|`?tools=`? param to be passed"
+        r"|pass `?tools=`?",
+    )
+    wanted = "tools" not in body and profile.tools and _says(words, *about)
+    return replace(profile, tools_with_calls=True) if wanted else None
+
+
 def _schema(words: str, profile: Profile, body: Body) -> Profile | None:
     """The first time everything that is not common ground goes; after that, what the server names."""
     about = _says(
@@ -160,13 +182,16 @@ def _schema(words: str, profile: Profile, body: Body) -> Profile | None:
         "keyword",
         "json payload",
     )
-    if "tools" not in body or not about:
+    by_name = _says(words, r"\"param\": \"tools\"")
+    if "tools" not in body or not (about or by_name):
         return None
     if profile.schemas == "full":
         return replace(profile, schemas="plain")
     used = set().union(*(keywords(tool["function"].get("parameters", {})) for tool in body["tools"]))
     named = {word for word in used & PLAIN_KEYWORDS if _says(words, rf"(?<![\w$]){re.escape(word)}(?!\w)")}
     refused = named - {"type", "properties", "description", "items", "required"}
+    if not refused - profile.refused_keywords and by_name:
+        return replace(profile, tools=False)  # nothing is left to leave out
     return replace(profile, refused_keywords=profile.refused_keywords | refused)
 
 
@@ -255,11 +280,17 @@ def _images(words: str, profile: Profile, body: Body) -> Profile | None:
 # ------------------------------------------------------------------ order and roles
 
 
+_NAME_IN_RESULTS = (
+    r"tool[^.]{0,60}\bname\b[^.]{0,30}(?:required|missing|empty)",
+    r"role ['\"`]?tool[^.]{0,30}must have an? ['\"`]?name",
+)
+
+
 def _order(words: str, profile: Profile, body: Body) -> Profile | None:
     single = r"single tool[- ]call|one tool call|(?:multiple|parallel) (?:tool|function)[- ]?calls?"
     if _says(words, single, r"only supports? (?:one|a single)"):
         return replace(profile, parallel_calls=False)
-    if _says(words, r"function_response\.name", r"tool[^.]{0,60}\bname\b[^.]{0,30}(?:required|missing|empty)"):
+    if _says(words, r"function_response\.name", *_NAME_IN_RESULTS):
         return replace(profile, name_in_results=True)
     if _says(words, r"after (?:role )?['\"`]?tool", r"tool[^.]{0,40}followed by[^.]{0,20}assistant"):
         return replace(profile, answer_before_user=True)
@@ -310,6 +341,7 @@ RULES: tuple[Rule, ...] = (
     _output_limit,
     _parameter,
     _tools,
+    _tools_wanted,
     _images,
     _signatures,
     _reasoning,

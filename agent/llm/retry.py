@@ -45,7 +45,7 @@ def pause(failure: Failure, attempt: int, jitter: Callable[[], float] = random.r
         return 0.0 if attempt < ATTEMPTS[failure.code] else None
     if attempt >= ATTEMPTS.get(failure.code, 1) or failure.headers.get("x-should-retry") == "false":
         return None
-    if failure.status == 404:  # a page that is not there, whatever it says
+    if failure.status in (404, 405):  # a page that is not there, or is not for this, whatever it says
         return None
     asked = asked_wait(failure.headers, failure.body, failure.detail)
     if asked is not None and asked > LONGEST_WAIT_S:
@@ -61,7 +61,7 @@ def asked_wait(headers: Mapping[str, str], body: Any, words: str) -> float | Non
         return milliseconds / 1000
     after = headers.get("retry-after")
     if after is not None:
-        seconds = _number(after)
+        seconds = _number(after.strip().removesuffix("s"))
         return seconds if seconds is not None else _until(after)
     delay = _retry_delay(body)
     if delay is None:
@@ -108,16 +108,20 @@ _UNITS = {
     "h": 3600,
 }
 _WORDS = re.compile(
-    r"(?:try|retry)\w*(?: again)? (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|seconds?|sec|s|minutes?|min|m|h) ?)+)", re.I
+    r"(?:(?:try|retry)\w*(?: again)? (?:in|after)|\bwait(?: for)?)"
+    r" ((?:\d+(?:\.\d+)? ?(?:ms|seconds?|sec|s|minutes?|min|m|h)(?![a-z]) ?)+)",
+    re.I,
 )
+_CHINESE = re.compile(r"(\d+(?:\.\d+)?) ?(毫秒|秒|分钟|小时)[之以]?后")
+_CHINESE_UNITS = {"毫秒": 0.001, "秒": 1, "分钟": 60, "小时": 3600}
 
 
 def _in_words(words: str) -> float | None:
-    """`Please try again in 7m12.5s.`"""
-    found = _WORDS.search(words)
-    if not found:
-        return None
-    return _duration(found.group(1))
+    """`Please try again in 7m12.5s.` `请在 3 秒后重试`"""
+    if found := _WORDS.search(words):
+        return _duration(found.group(1))
+    chinese = _CHINESE.search(words)
+    return float(chinese.group(1)) * _CHINESE_UNITS[chinese.group(2)] if chinese else None
 
 
 def _duration(text: str) -> float:

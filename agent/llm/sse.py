@@ -40,6 +40,7 @@ class EventStream:
         self._after_cr = False
         self._data: list[str] = []
         self._body: list[str] = []
+        self._event = ""
 
     def feed(self, piece: bytes) -> list[Any]:
         """Payloads completed by this piece. Raises Unreadable for an event whose JSON is broken."""
@@ -61,6 +62,7 @@ class EventStream:
         for line in b"".join(self._rest).splitlines():
             self._line(line.decode("utf-8", "replace"), payloads)
         self._rest = []
+        self._end_error(payloads)
         self.stray += self._data  # an event that was cut off
         body = "\n".join(self._body).strip()
         if body:
@@ -85,15 +87,25 @@ class EventStream:
                 self._data.clear()
         elif not line.strip():
             self._end_event(payloads)
-        elif line.startswith(":") or line.partition(":")[0] in ("event", "id", "retry"):
+        elif line.startswith(":") or line.partition(":")[0] in ("id", "retry"):
             return
-        elif self._body or not (line.startswith("{") and self._whole(line, payloads)):
+        elif line.startswith("event:"):
+            self._event = line[6:].strip()
+        elif line.strip().upper() == DONE:
+            payloads.append(DONE)
+        elif line.startswith("error: {") and isinstance(error := _json_in(line[7:]), dict):
+            payloads.append({"error": error})  # llama.cpp, for long
+        elif self._in_json() or not (line.startswith("{") and self._whole(line, payloads)):
             self._body.append(line)
+
+    def _in_json(self) -> bool:
+        """Is this a line of one JSON value over several lines? A word between events is none."""
+        return bool(self._body) and self._body[0].lstrip().startswith(("{", "["))
 
     def _whole(self, data: str, payloads: list[Any]) -> bool:
         """Take a payload that is complete as it stands, without waiting for a blank line."""
         stripped = data.strip()
-        if stripped == DONE:
+        if stripped.upper() == DONE:
             payloads.append(DONE)
             return True
         if stripped.startswith(("{", "[")):
@@ -110,11 +122,13 @@ class EventStream:
                 self._line(rest, payloads)
             return True
         if len(stripped) > 1 and stripped[0] == stripped[-1] == '"':  # a payload that was made JSON twice
-            inner = _text_in(stripped)
+            inner = str(_json_in(stripped)).strip()
             return inner.startswith(("{", DONE)) and self._whole(inner, payloads)
         return not stripped or stripped.startswith(":")  # a comment that a gateway took for data
 
     def _end_event(self, payloads: list[Any]) -> None:
+        self._end_error(payloads)
+        self._event = ""
         if not self._data:
             return
         data = "\n".join(self._data).strip()
@@ -124,9 +138,15 @@ class EventStream:
         if data:
             self.stray.append(data)
 
+    def _end_error(self, payloads: list[Any]) -> None:
+        """An error event may say in plain words what happened."""
+        if self._event == "error" and self._data and not self._data[0].lstrip().startswith(("{", "[")):
+            payloads.append({"error": "\n".join(self._data).strip()})
+            self._data.clear()
 
-def _text_in(data: str) -> str:
+
+def _json_in(data: str) -> Any:
     try:
-        return str(json.loads(data)).strip()
+        return json.loads(data)
     except ValueError:
         return ""

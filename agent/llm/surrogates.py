@@ -6,6 +6,7 @@ else about text.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -23,9 +24,11 @@ def sound(text: str) -> str:
 
 
 def sound_json(value: Any) -> Any:
-    """JSON data with every text in it made sound."""
+    """JSON data that can be sent: every text in it made sound, null for NaN and infinities, which are not JSON."""
     if isinstance(value, str):
         return sound(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, list):
         return [sound_json(item) for item in value]
     if isinstance(value, dict):

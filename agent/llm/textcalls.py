@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from agent.llm.arguments import read_arguments
 from agent.llm.dialects import ARGUMENT_KEYS, NAME_KEYS, WRAPPER_KEYS, NoCall, WrittenCall, broken_call, read_calls
@@ -16,7 +17,7 @@ from agent.llm.names import Names
 from agent.llm.thinking import partial_end
 
 _TAGS = ("tool_call", "tool_calls", "function_call", "function_calls", "tool_use", "TOOLCALL", "tools", "execute_tool")
-_SPACES = ("minimax", "seed", "antml")
+_SPACES = ("minimax", "seed", "antml", "steptml", "xai")
 _ENVELOPES: dict[str, tuple[str, ...]] = {
     **{f"<{tag}>": (f"</{tag}>",) for tag in _TAGS},
     **{f"<{space}:{tag}>": (f"</{space}:{tag}>",) for space in _SPACES for tag in ("tool_call", "function_calls")},
@@ -34,6 +35,9 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
         for bar in "｜|"
         for tag in ("function_calls", "tool_calls")
     },
+    "<｜tool_calls_begin｜>": ("<｜tool_calls_end｜>",),
+    "<|python_start|>": ("<|python_end|>",),
+    "<|tools_prefix|>": ("<|tools_suffix|>",),
     "<|action_start|>": ("<|action_end|>",),
     "<|START_ACTION|>": ("<|END_ACTION|>",),
     "<start_function_call>": ("<end_function_call>",),
@@ -50,6 +54,7 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
     "<function name=": ("</function>",),
     "<invoke name=": ("</invoke>",),
     **{f"<{space}:invoke name=": (f"</{space}:invoke>",) for space in _SPACES},
+    "<xai:function_call name=": ("</xai:function_call>",),
     **{f"<{bar}DSML{bar}invoke name=": (f"</{bar}DSML{bar}invoke>",) for bar in "｜|"},
     "<tool_call name=": ("</tool_call>",),
     "<tool name=": ("</tool>",),
@@ -59,6 +64,7 @@ _BODY_IS_ALL = (
     "<function name=",
     "<invoke name=",
     *(f"<{space}:invoke name=" for space in _SPACES),
+    "<xai:function_call name=",
     *(f"<{bar}DSML{bar}invoke name=" for bar in "｜|"),
     "<tool_call name=",
     "<tool name=",
@@ -91,6 +97,14 @@ _FIRST_NAME = re.compile(rf"[\"'](?:{'|'.join(NAME_KEYS)})[\"']\s*:\s*[\"']([^\"
 _QUOTES = ('"', "'", "“", "‘", "「", "『", "«", "(", "（")
 _SPECIAL = frozenset("<[\n")
 """What may matter in the middle of a line."""
+_MOST_ENDS = 50
+"""Closing tags that are tried for one opening: the text of a call may hold some."""
+_MOST_FAILED = 50
+"""Stretches that looked like calls and were none: a reply with so many is about something else, and each costs time."""
+_LEAD = 500
+"""Characters before a call that may announce an example."""
+_HEAD = 2_000
+"""Characters at the beginning of JSON by which is seen that it can be no call."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,9 @@ class TextCalls:
         self._line_before = ""
         self._fenced = False
         self._after_call = False
+        self._ends: tuple[str, ...] = ()
+        """What the held stretch waits for; nothing else that comes can decide it."""
+        self._failed = 0
         alternatives = "|".join(re.escape(n) for n in names.tools)
         self._function = re.compile(rf"\[?\s*(?:\w+\.)?(?:{alternatives})\(") if alternatives else None
         self._envelopes = {**_ENVELOPES, **{f"<{name}>": (f"</{name}>",) for name in names.tools}}
@@ -124,7 +141,11 @@ class TextCalls:
         if self._line and not self._held and _SPECIAL.isdisjoint(piece):
             self._line += piece
             return piece
+        before = len(self._held)
         self._held += piece
+        if self._ends and not any(self._held.find(end, max(0, before - len(end))) >= 0 for end in self._ends):
+            return ""
+        self._ends = ()
         return self._sift(at_end=False)
 
     def close(self) -> str:
@@ -136,7 +157,7 @@ class TextCalls:
         while self._held:
             if self._after_call and self._swallow(at_end):
                 break
-            start = self._candidate(at_end)
+            start = self._candidate(at_end) if self._failed < _MOST_FAILED else len(self._held)
             if start is None:
                 break
             self._show(shown, start)
@@ -183,12 +204,12 @@ class TextCalls:
         if self._is_candidate():
             return 0
         held = self._held
-        places = [m.start() for m in [self._opening.search(held, 1)] if m]
         newline = held.find("\n")
+        line_end = newline + 1 if newline >= 0 else len(held)
+        if opening := self._opening.search(held, 1, line_end):
+            return opening.start()
         if newline >= 0:
-            places.append(newline + 1)
-        if places:
-            return min(places)
+            return line_end
         if at_end:
             return len(held)
         wait = partial_end(held, self._envelopes)
@@ -211,7 +232,7 @@ class TextCalls:
         return bool(
             start.startswith(("{", "[", "```", "functools["))
             or _ACTION.match(start)
-            or start.lower().startswith("action:")
+            or start[:7].lower() == "action:"
             or (self._function and self._function.match(start))
         )
 
@@ -226,7 +247,7 @@ class TextCalls:
         start = self._held[indent:]
         if start.startswith("```"):
             return self._judge_fence(start, indent, at_end)
-        if start.lower().startswith("action:"):
+        if start[:7].lower() == "action:":
             return self._judge_action(start, indent, at_end)
         return self._judge_bare(start, indent, at_end)
 
@@ -234,12 +255,12 @@ class TextCalls:
         as_text = _Verdict(len(opening))
         if self._fenced or self._quoted() or self._explains():
             return as_text
-        inside = 0 if self._is_part(opening) else len(opening)
-        ends = [m for closing in self._envelopes[opening] for m in re.finditer(re.escape(closing), self._held[inside:])]
-        for closing in sorted(ends, key=lambda m: m.start()):
-            whole = self._is_part(opening)
-            end = inside + closing.end()
-            body = self._held[inside : end if whole else inside + closing.start()]
+        whole = self._is_part(opening)
+        inside = 0 if whole else len(opening)
+        closings = re.compile("|".join(map(re.escape, self._envelopes[opening])))
+        for closing in islice(closings.finditer(self._held, inside), _MOST_ENDS):
+            end = closing.end()
+            body = self._held[inside : end if whole else closing.start()]
             try:
                 calls, rest = read_calls(body, self._names, closed=True)
             except NoCall:
@@ -247,10 +268,12 @@ class TextCalls:
             if not rest.strip():
                 return self._unless_in_sentence(_Verdict(end, tuple(calls)), at_end)
         if not at_end:
+            self._ends = self._envelopes[opening]
             return None
         try:
             calls, rest = read_calls(self._held[inside:], self._names)
         except NoCall:
+            self._failed += 1
             broken = broken_call(self._held)
             return _Verdict(len(self._held), (broken,)) if broken and not self._line.strip() else as_text
         return self._unless_in_sentence(_Verdict(len(self._held) - len(rest), tuple(calls)), at_end)
@@ -284,6 +307,7 @@ class TextCalls:
             return as_text
         closing = re.search(r"\n[ \t]*```[ \t]*(?=\n|$)", body)
         if closing is None:
+            self._ends = () if at_end or len(body) < _HEAD else ("```",)
             return as_text if at_end else None
         if body[closing.end() :].strip():
             return as_text
@@ -302,6 +326,7 @@ class TextCalls:
         if not at_end:
             return None
         calls = self._real_calls(start)
+        self._failed += not calls
         return _Verdict(len(self._held), calls) if calls else as_text
 
     def _judge_action(self, start: str, indent: int, at_end: bool) -> _Verdict | None:
@@ -327,14 +352,14 @@ class TextCalls:
 
     def _explains(self) -> bool:
         """Does the beginning of this line, or a line before it that leads on to this one, announce an example?"""
-        before = self._line if self._line.strip() else self._line_before
+        before = (self._line if self._line.strip() else self._line_before)[-_LEAD:]
         if not _EXPLAINS.search(before) or (_ANNOUNCES.search(before) and not _SHOWS.search(before)):
             return False
         return bool(self._line.strip()) or before.rstrip().endswith((":", "："))
 
     def _may_be_call(self, text: str) -> bool:
         """As far as the text goes: could it still become JSON, tags or code that call one of the tools?"""
-        text = text.lstrip()
+        text = text.lstrip()[:_HEAD]
         if not text or text.startswith("<"):
             return True
         if self._function and self._function.match(text):

@@ -54,10 +54,11 @@ def build_body(request: Request, names: Names, profile: Profile, options: Option
     if profile.stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
-    with_tools = profile.tools and (request.tool_choice != "none" or profile.tool_choice_none)
+    in_words = request.tool_choice == "none"
+    with_tools = profile.tools and (not in_words or profile.tool_choice_none or profile.tools_with_calls)
     if request.tools and with_tools:
         body["tools"] = [_tool(tool, names, profile) for tool in request.tools]
-        if request.tool_choice == "none":
+        if in_words and profile.tool_choice_none:
             body["tool_choice"] = "none"
     if options.temperature is not None:
         body["temperature"] = options.temperature

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from agent.errors import ContentFiltered, ContextOverflow, ModelError
 from agent.events import CallDelta, ReasoningDelta, Replied, RequestSent, Retrying, TextDelta
 from agent.llm.client import OpenAIModel
+from agent.llm.kept import Kept
 from agent.llm.model import Request
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tests.agent.llm.serving import DONE, KEY, TOOLS, call_delta, calls, delta, event, refuses, says, serving, unless
@@ -88,6 +90,11 @@ async def test_a_broken_stream_is_thrown_away_and_asked_again(tmp_path: Path) ->
         ({"body": {"error": {"message": "busy", "code": 503}}}, "overloaded"),
         ({"stream": [event({"error": {"message": "boom"}})]}, "provider_error"),
         ({"stream": [event(delta("network_error"))]}, "provider_error"),
+        (
+            {"stream": [event({"choices": -1}), event(delta(content=json.loads("[" * 300 + "]" * 300)))]},
+            "incomplete_stream",
+        ),
+        ({"stream": [event(delta(reasoning_details=json.loads("[" * 900 + "]" * 900)))]}, "malformed_response"),
         (refuses(500, "oops"), "provider_error"),
     ],
 )
@@ -244,6 +251,22 @@ async def test_reasoning_details_go_back_as_they_came(tmp_path: Path) -> None:
         await served.ask(Request("", (UserMessage("hi"), reply, ToolMessage("call_1", "ping", "pong")), TOOLS))
         sent = served.bodies[1]["messages"][1]
         assert sent["reasoning_details"] == [{**pieces[0], "text": "I see.", "signature": "s1"}]
+
+
+def test_kept_fields_are_whole_however_they_come() -> None:
+    kept = Kept()
+    for text in ("1", "10", " is"):
+        kept.add({"reasoning_details": [{"index": 0, "text": text, "signature": None}]})
+    for text in ("Look", "Look at", "Look at the page"):
+        kept.add({"reasoning_details": [{"index": 1, "text": text, "signature": "s"}]})
+    kept.add({"reasoning_details": [{"index": 1, "signature": None}], "extra_content": {"score": float("nan")}})
+    assert kept.close() == {
+        "reasoning_details": [
+            {"index": 0, "text": "110 is", "signature": None},
+            {"index": 1, "text": "Look at the page", "signature": "sss"},
+        ],
+        "extra_content": {"score": None},
+    }
 
 
 async def test_done_without_a_reason_is_an_end(tmp_path: Path) -> None:

@@ -59,6 +59,14 @@ LESSONS = [
      {"refused_parameters": frozenset({"stream_options"})}),
     ("tools is not supported with stream=True", {"stream": False}),
     ("Streaming is not supported for this model", {"stream": False}),
+    ("This model doesn't support tool use in streaming mode.", {"stream": False, "tools": True}),
+    ({"detail": [{"loc": ["body", "stream"], "msg": "Input should be False", "type": "literal_error"}]}, {"stream": False}),
+    ("max_tokens is too large: 9,000. This model supports at most 1,024 completion tokens.", {"most_output_tokens": None}),
+    ("The maximum tokens you requested exceeds the model limit of 512. Try again with a lower value.", {"most_output_tokens": 512}),
+    ("too many tokens: max tokens must be less than or equal to 512, the maximum output length", {"most_output_tokens": 512}),
+    ({"detail": "`temperature` may only be set to 1 when thinking is enabled."}, {"refused_parameters": frozenset({"temperature"})}),
+    ({"error": {"message": "Object fields require at least one of: 'properties' or 'anyOf'.", "param": "tools"}}, {"schemas": "plain"}),
+    ("Missing parameter 'name': messages with role 'tool' must have a 'name'.", {"name_in_results": True}),
     ("registry.ollama.ai/library/gemma:2b does not support tools", {"tools": False}),
     ("No endpoints found that support tool use. Try disabling \"get_weather\".", {"tools": False}),
     ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', {"tools": False}),
@@ -119,6 +127,7 @@ NOTHING = [
     ("Something went wrong", 500),
     ("The model `x` does not exist", 404),
     ("I like turtles", 400),
+    ("Input image data may contain inappropriate content.", 400),
 ]
 
 

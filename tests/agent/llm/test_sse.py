@@ -40,6 +40,11 @@ def test_any_cut_any_line_end(size: int, line_end: str, mark: str) -> None:
         ("data:\n\ndata: ping\n\n", []),
         ('data: data: data:{"a":1}\n\n', [{"a": 1}]),
         ('data: {"a": "x\ty"}\n\n', [{"a": "x\ty"}]),
+        ('{"a":1}\nheartbeat\n{"b":2}\n[DONE]\n', [{"a": 1}, {"b": 2}, DONE]),
+        ("data: [done]\n\n", [DONE]),
+        ('error: {"code": 500}\n\n', [{"error": {"code": 500}}]),
+        ("event: error\ndata: upstream gone\n\n", [{"error": "upstream gone"}]),
+        ("event: error\ndata: upstream gone", [{"error": "upstream gone"}]),
         ("", []),
     ],
 )

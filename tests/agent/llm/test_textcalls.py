@@ -14,6 +14,7 @@ from tests.agent.llm.serving import TOOLS
 CALL = '{"name": "get_weather", "arguments": {"city": "Oslo"}}'
 ARGS = '{"city": "Oslo"}'
 TAGS = "<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>"
+STEP = '<steptml:invoke name="get_weather"><steptml:parameter name="city">Oslo</steptml:parameter></steptml:invoke>'
 INVOKE = '<invoke name="get_weather">\n<parameter name="city">Oslo</parameter>\n</invoke>'
 
 DIALECTS = [
@@ -36,6 +37,10 @@ DIALECTS = [
     f"<function_calls>\n{INVOKE}\n</function_calls>",
     f"<minimax:tool_call>\n{INVOKE}\n</minimax:tool_call>",
     INVOKE,
+    f"<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>{STEP}<｜tool_call_end｜><｜tool_calls_end｜>",
+    '<xai:function_call name="get_weather">\n<parameter name="city">Oslo</parameter>\n</xai:function_call>',
+    '<|python_start|>[get_weather(city="Oslo")]<|python_end|>',
+    f'<|tools_prefix|>[{{"get_weather": {ARGS}}}]<|tools_suffix|>',
     '<function name="get_weather"><parameter name="city">Oslo</parameter></function>',
     "<get_weather>\n<city>Oslo</city>\n</get_weather>",
     f"<tools>{CALL}</tools>",
